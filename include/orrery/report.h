@@ -1,0 +1,25 @@
+/* Rendering of result trees. A renderer sees the tree only, so a saved result re-renders. */
+#ifndef ORRERY_REPORT_H
+#define ORRERY_REPORT_H
+
+#include "orrery/tree.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct orr_report_options {
+    uint32_t width; /* terminal columns; 0 means 100 */
+    bool color;     /* ANSI colours; never the sole carrier of meaning */
+    bool ascii;     /* no characters outside ASCII */
+    bool verbose;   /* every table in full */
+} orr_report_options;
+
+/* Renders an envelope (see orr_call) for people. The text lives in arena, ends with a newline. */
+ORR_API char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
+                              const orr_report_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

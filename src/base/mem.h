@@ -1,0 +1,17 @@
+/* The only door to libc's allocator, and what happens when it is shut.
+ *
+ * Inputs are bounded before anything is allocated for them, so running out of memory is a limit of
+ * the machine, not a code path: orr_oom() reports through a handler set at start, then aborts. */
+#ifndef ORR_BASE_MEM_H
+#define ORR_BASE_MEM_H
+
+#include <stddef.h>
+
+typedef void (*orr_oom_fn)(size_t bytes);
+void orr_oom_handler(orr_oom_fn fn); /* set once at start; must not return */
+
+void *orr_alloc(size_t bytes);            /* zeroed; never NULL */
+void *orr_realloc(void *old, size_t bytes); /* never NULL; growth is not zeroed */
+void orr_release(void *memory);           /* NULL is fine */
+
+#endif

@@ -1,0 +1,105 @@
+/* Text to tree and back, and declarative field tables.
+ *
+ * One tree (orrery/tree.h) for JSON, YAML and CSV with the place of every node. Readers bound what
+ * they accept (size, depth, nodes, aliases) and refuse duplicate keys. A field table describes a
+ * struct once: it reads a map into the struct with complete error messages, validates, supplies
+ * defaults, and emits its own JSON Schema and help. */
+#ifndef ORR_DOC_H
+#define ORR_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+
+enum {
+    ORR_DOC_MAX_BYTES = 64 << 20, /* one text */
+    ORR_DOC_MAX_DEPTH = 64,
+    ORR_DOC_MAX_NODES = 4 << 20,
+    ORR_DOC_MAX_ALIASES = 1024 /* YAML: nodes reached through aliases count against MAX_NODES */
+};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Whole file into the arena, terminated. ORR_E_IO or ORR_E_LIMIT. Gzip is unpacked when the first
+ * bytes say so. */
+orr_status orr_file_read(orr_arena *arena, const char *path, char **out, size_t *length,
+                         orr_err *err);
+
+/* name (may be NULL) goes into spans; it is copied. Numbers that are not finite are errors. */
+orr_status orr_json_read(orr_arena *arena, const char *name, const char *text, size_t length,
+                         orr_tree **out, orr_err *err);
+orr_status orr_yaml_read(orr_arena *arena, const char *name, const char *text, size_t length,
+                         orr_tree **out, orr_err *err);
+/* By content: JSON when the first character is { or [, else YAML. */
+orr_status orr_doc_read(orr_arena *arena, const char *name, const char *text, size_t length,
+                        orr_tree **out, orr_err *err);
+orr_status orr_doc_read_file(orr_arena *arena, const char *path, orr_tree **out, orr_err *err);
+
+/* CSV by row (RFC 4180 quotes); the first row is the header. A visitor avoids a tree of millions. */
+typedef struct orr_csv orr_csv;
+orr_status orr_csv_open(orr_arena *arena, const char *name, const char *text, size_t length,
+                        orr_csv **out, orr_err *err);
+size_t orr_csv_columns(const orr_csv *csv);
+const char *orr_csv_column(const orr_csv *csv, size_t index);
+int orr_csv_find(const orr_csv *csv, const char *column); /* -1 when absent */
+/* Next row: cells are terminated texts, valid until the next call; *more false at the end. A row of
+ * another width than the header is ORR_E_SYNTAX with its line. */
+orr_status orr_csv_next(orr_csv *csv, const char *const **cells, bool *more, orr_err *err);
+uint32_t orr_csv_line(const orr_csv *csv); /* line of the current row */
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+void orr_json_write(orr_text *out, const orr_tree *node, bool pretty);
+/* orr_write_json of the public header is this with a default limit. */
+
+/* ---- field tables --------------------------------------------------------------------------- */
+
+typedef enum orr_field_type {
+    ORR_FIELD_BOOL,     /* bool */
+    ORR_FIELD_U32,      /* uint32_t */
+    ORR_FIELD_U64,      /* uint64_t */
+    ORR_FIELD_REAL,     /* double, taken as is */
+    ORR_FIELD_QUANTITY, /* double in base units; a number, or text such as "80GiB", "3.35TB/s" */
+    ORR_FIELD_TEXT,     /* const char * into the arena */
+    ORR_FIELD_ENUM,     /* uint8_t index into values[] */
+    ORR_FIELD_FLAGS,    /* uint32_t bits; a list, or a comma-separated text, of values[] */
+    ORR_FIELD_TREE      /* const orr_tree *, any shape: the caller looks inside */
+} orr_field_type;
+
+typedef struct orr_field {
+    const char *name;
+    orr_field_type type;
+    size_t offset;             /* of the member in the struct */
+    double min, max;           /* numbers, inclusive; both 0: any non-negative */
+    const char *const *values; /* NULL-terminated names, for ENUM and FLAGS */
+    const char *fallback;      /* default as text; NULL: required; "": keep what the struct holds */
+    const char *unit;          /* "bytes", "bytes/s", "s", "flop/s", "tokens" ...; NULL: none */
+    const char *doc;           /* one sentence */
+} orr_field;
+
+/* A table: fields of one struct. `title` is used in messages ("hardware file"). */
+typedef struct orr_schema {
+    const char *title;
+    const orr_field *fields;
+    size_t count;
+    bool open; /* unknown fields are allowed (foreign formats) */
+} orr_schema;
+
+/* Reads a map into `target`. Errors: unknown field with the nearest name, missing field, wrong type,
+ * out of range, bad enum value with the nearest, each with the node's span. NULL or null map: all
+ * defaults. Fields present are marked in `seen` (bitset by field index, may be NULL; count <= 64). */
+orr_status orr_schema_read(const orr_schema *schema, orr_arena *arena, const orr_tree *map,
+                           void *target, uint64_t *seen, orr_err *err);
+/* JSON Schema (2020-12) of a table, and a plain list of its fields {name, type, default, unit,
+ * values, doc} for help. */
+orr_tree *orr_schema_json(const orr_schema *schema, orr_arena *arena);
+orr_tree *orr_schema_fields(const orr_schema *schema, orr_arena *arena);
+/* The struct back as a map, every field, in table order. */
+orr_tree *orr_schema_write(const orr_schema *schema, orr_arena *arena, const void *source);
+
+#endif

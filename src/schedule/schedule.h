@@ -1,0 +1,172 @@
+/* Pipeline schedules: pure combinatorics. An order says which rank runs which chunk of which
+ * micro-batch when; playing it with stage times gives the exact makespan. Nothing here knows models,
+ * devices or frameworks.
+ *
+ * Terms: pp ranks hold vpp chunks each; `position` is a chunk's place in the chain that a micro-batch
+ * crosses; F forward, B input gradient, W weight gradient. A fused backward runs B then W, and its
+ * upstream gradient leaves only when both are done. Arrays "per chunk" have pp*vpp entries, index
+ * rank*vpp + chunk. Time is integer picoseconds, hence exact and independent of threads.
+ * Sources and closed forms: docs/internals/schedules.md. */
+#ifndef ORR_SCHEDULE_H
+#define ORR_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "orrery/status.h"
+
+enum {
+    ORR_MAX_PP = 1024,
+    ORR_MAX_VPP = 128,
+    ORR_MAX_MICRO_BATCHES = 1 << 20,
+    ORR_MAX_SCHEDULE_OPS = 1 << 26 /* pp * vpp * micro-batches * kinds */
+};
+
+typedef enum orr_schedule_kind {
+    ORR_SCHEDULE_1F1B = 0,
+    ORR_SCHEDULE_INTERLEAVED = 1,
+    ORR_SCHEDULE_GPIPE = 2,
+    ORR_SCHEDULE_ZB_H1 = 3,
+    ORR_SCHEDULE_ZB_H2 = 4,
+    ORR_SCHEDULE_ZB_1P = 5,
+    ORR_SCHEDULE_ZB_2P = 6,
+    ORR_SCHEDULE_ZBV = 7,
+    ORR_SCHEDULE_V_HALF = 8,
+    ORR_SCHEDULE_V_MIN = 9,
+    ORR_SCHEDULE_DUALPIPE = 10,
+    ORR_SCHEDULE_DUALPIPEV = 11,
+    ORR_SCHEDULE_COUNT
+    /* further kinds are appended; values are stable */
+} orr_schedule_kind;
+
+/* What a hop between stages costs the ranks. */
+typedef enum orr_p2p_mode {
+    ORR_P2P_ASYNC = 0,              /* latency on the edge only */
+    ORR_P2P_BLOCKING = 1,           /* batched send/receive, both ends wait (Megatron 1F1B) */
+    ORR_P2P_OVERLAP = 2,            /* posts return at once, a wait before use (interleaved) */
+    ORR_P2P_OVERLAP_WARMUP_FLUSH = 3 /* the same in warm-up and cool-down too */
+} orr_p2p_mode;
+
+/* Everything an order depends on (besides, for a few kinds, the ratios of durations).
+ * Plain and zero-padded: its bytes are a memo key. */
+typedef struct orr_schedule_spec {
+    uint8_t kind;       /* orr_schedule_kind */
+    uint8_t p2p;        /* orr_p2p_mode */
+    uint8_t ep_overlap; /* one more warm-up forward, forward-backward pairs merged */
+    uint8_t reserved;
+    uint32_t pp, vpp, micro_batches;
+    uint32_t group; /* micro-batches a virtual-stage group; 0: pp */
+    uint32_t memory_limit; /* chunks in flight, for kinds with a budget; 0: the kind's own */
+} orr_schedule_spec;
+
+/* Stage times. The arrays are borrowed, per chunk; hop has pp entries: time of one transfer between
+ * rank r and rank (r+1) mod pp, either way. w may be zero where the order has fused backwards (then
+ * b is the whole). pair is the time of an overlapped forward-backward pair by forward chunk, or
+ * NULL: the sum of its parts. */
+typedef struct orr_durations {
+    const int64_t *f, *b, *w, *pair, *hop;
+} orr_durations;
+
+typedef enum orr_sched_op_kind {
+    ORR_SOP_F = 0,
+    ORR_SOP_B = 1,  /* input gradient alone */
+    ORR_SOP_W = 2,  /* weight gradient alone */
+    ORR_SOP_BW = 3, /* fused backward */
+    ORR_SOP_PAIR = 4 /* overlapped F (chunk, micro_batch) and BW (chunk2, micro_batch2) */
+} orr_sched_op_kind;
+
+typedef struct orr_sched_op {
+    uint8_t kind; /* orr_sched_op_kind */
+    uint8_t reserved;
+    uint16_t chunk, chunk2;
+    uint32_t micro_batch, micro_batch2;
+} orr_sched_op;
+
+/* How many micro-batches of each chunk a rank holds when memory is at a local maximum.
+ * Only Pareto-maximal vectors are kept per (rank, event, running chunk): since chunks differ in size,
+ * the worst one depends on their bytes. */
+typedef struct orr_live {
+    uint8_t event;         /* ORR_SOP_F: just after a forward of `chunk`; ORR_SOP_B/BW: while its
+                              backward runs, that micro-batch still held; ORR_SOP_W likewise */
+    uint16_t chunk;        /* the chunk that runs */
+    uint16_t pending_w;    /* chunk-micro-batches whose B is done and W is not, all chunks */
+    const uint16_t *count; /* [vpp] micro-batches in flight, F done (or running) until B done */
+} orr_live;
+
+typedef struct orr_order orr_order; /* immutable; owned by the arena it was built in */
+
+/* The order itself, for printing, validation and memory. */
+typedef struct orr_order_view {
+    orr_schedule_spec spec;           /* as resolved: group and vpp filled in */
+    const uint32_t *position;         /* per chunk: place in its chain */
+    const uint8_t *chain;             /* per chunk: 0, or 1 for the second direction */
+    uint32_t chain_length;            /* positions a micro-batch crosses */
+    const uint32_t *op_first;         /* [pp+1] ops of rank r are op[op_first[r] .. op_first[r+1]) */
+    const orr_sched_op *op;
+    const uint32_t *live_first;       /* [pp+1] likewise for live */
+    const orr_live *live;
+    bool split_backward;              /* B and W are separate ops */
+} orr_order_view;
+
+/* Builds the order of a schedule and compiles it for playing. ORR_E_INFEASIBLE when the combination
+ * breaks a rule of the schedule; the message names rule and numbers. `d` is needed by kinds whose
+ * order depends on durations (see orr_schedule_needs_durations), else may be NULL. */
+orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
+                           const orr_order **out, orr_err *err);
+orr_order_view orr_order_look(const orr_order *order);
+
+typedef struct orr_play {
+    int64_t makespan;      /* end of the last op of any rank */
+    int64_t max_span;      /* longest (end - start) of a rank */
+    int64_t *rank_end;     /* [pp] caller's array or NULL */
+    int64_t *rank_busy;    /* [pp] compute time, or NULL */
+    int64_t *grads_ready;  /* per chunk: end of its last weight gradient, or NULL */
+    int64_t *first_use;    /* per chunk: start of its first forward, or NULL */
+} orr_play;
+
+/* Plays the order; exact. Long runs are cut at the periodic steady state, which is detected exactly;
+ * `full` forces the whole play. scratch is reset by the caller. */
+orr_status orr_order_play(const orr_order *order, const orr_durations *d, bool full,
+                          orr_arena *scratch, orr_play *play, orr_err *err);
+
+/* A lower bound of the makespan from stage times alone; never above the exact value. */
+int64_t orr_schedule_bound(const orr_schedule_spec *spec, const orr_durations *d);
+
+bool orr_schedule_needs_durations(orr_schedule_kind kind);
+const char *orr_schedule_name(orr_schedule_kind kind); /* "1f1b", "interleaved", "zb-h1" ... */
+bool orr_schedule_find(const char *name, orr_schedule_kind *out);
+/* Default p2p mode: 1F1B blocking, interleaved overlapped, others async. */
+orr_p2p_mode orr_schedule_default_p2p(orr_schedule_kind kind);
+/* vpp that a kind implies (V shapes: 2), or 0 when it is free. */
+uint32_t orr_schedule_fixed_vpp(orr_schedule_kind kind);
+
+/* One broken rule of a spec: id such as "SCH-INTERLEAVED-GROUP", message, hint. */
+typedef struct orr_schedule_rule {
+    const char *id;
+    char message[192], hint[128];
+} orr_schedule_rule;
+/* Fills up to `max` broken rules and returns how many there are; 0 means legal. */
+uint32_t orr_schedule_check(const orr_schedule_spec *spec, orr_schedule_rule *broken, uint32_t max);
+
+/* ---- layer splits --------------------------------------------------------------------------- */
+
+typedef enum orr_split_kind {
+    ORR_SPLIT_EVEN = 0,
+    ORR_SPLIT_EMBEDDING = 1 << 0, /* the embedding counts as a layer (account-for-embedding) */
+    ORR_SPLIT_LOSS = 1 << 1,      /* the loss counts as a layer */
+    ORR_SPLIT_COUNTS = 1 << 2     /* first and last rank get given counts */
+} orr_split_kind;
+
+typedef struct orr_split_spec {
+    uint32_t flags; /* orr_split_kind bits */
+    uint32_t layers, pp, vpp;
+    uint32_t first, last; /* for ORR_SPLIT_COUNTS; 0: as the others */
+} orr_split_spec;
+
+/* Layers of each chunk: count and first global index, per chunk (caller's arrays of pp*vpp).
+ * ORR_E_INFEASIBLE names the divisibility that fails. Megatron's rules (spec: schedules.md). */
+orr_status orr_split_layers(const orr_split_spec *spec, uint32_t *count, uint32_t *offset,
+                            orr_err *err);
+
+#endif
