@@ -21,18 +21,18 @@ extern "C" {
 /* Pinned values, grouped by tens; the command line maps the group to its exit code. */
 typedef enum orr_status {
     ORR_OK = 0,
-    ORR_E_IO = 10,          /* a file cannot be read or written */
-    ORR_E_SYNTAX = 20,      /* the text is not JSON, YAML, CSV ... */
-    ORR_E_SCHEMA = 21,      /* well-formed, but a field is unknown, missing, of a wrong type or range */
-    ORR_E_NAME = 22,        /* an unknown model, accelerator, profile, command or option */
-    ORR_E_CONFLICT = 23,    /* inputs contradict each other */
-    ORR_E_LIMIT = 24,       /* an input exceeds a documented limit */
-    ORR_E_USAGE = 25,       /* the command line or the call is wrong */
-    ORR_E_INFEASIBLE = 30,  /* illegal plan where a legal one is needed */
-    ORR_E_SCHEDULE = 31,    /* an op order that is incomplete or deadlocks */
-    ORR_E_CHECK = 40,       /* a validation fell short */
-    ORR_E_CANCELLED = 50,   /* stopped by the caller */
-    ORR_E_INTERNAL = 70     /* a bug in the library */
+    ORR_E_IO = 10,     /* a file cannot be read or written */
+    ORR_E_SYNTAX = 20, /* the text is not JSON, YAML, CSV ... */
+    ORR_E_SCHEMA = 21, /* well-formed, but a field is unknown, missing, of a wrong type or range */
+    ORR_E_NAME = 22,   /* an unknown model, accelerator, profile, command or option */
+    ORR_E_CONFLICT = 23,   /* inputs contradict each other */
+    ORR_E_LIMIT = 24,      /* an input exceeds a documented limit */
+    ORR_E_USAGE = 25,      /* the command line or the call is wrong */
+    ORR_E_INFEASIBLE = 30, /* illegal plan where a legal one is needed */
+    ORR_E_SCHEDULE = 31,   /* an op order that is incomplete or deadlocks */
+    ORR_E_CHECK = 40,      /* a validation fell short */
+    ORR_E_CANCELLED = 50,  /* stopped by the caller */
+    ORR_E_INTERNAL = 70    /* a bug in the library */
 } orr_status;
 
 /* A place in an input text. line and column count from 1; 0 means unknown. */
@@ -47,10 +47,10 @@ enum { ORR_ERR_TEXT = 640, ORR_ERR_FILE = 256 };
 /* Caller-owned report of one failure; zero-initialise it. Strings are always terminated. */
 typedef struct orr_err {
     orr_status status;
-    uint32_t line, column;       /* of file, 0 when unknown */
-    char file[ORR_ERR_FILE];     /* empty when the input has no name */
-    char message[ORR_ERR_TEXT];  /* what is wrong, and what was expected */
-    char hint[ORR_ERR_TEXT];     /* what to do about it; may be empty */
+    uint32_t line, column;      /* of file, 0 when unknown */
+    char file[ORR_ERR_FILE];    /* empty when the input has no name */
+    char message[ORR_ERR_TEXT]; /* what is wrong, and what was expected */
+    char hint[ORR_ERR_TEXT];    /* what to do about it; may be empty */
 } orr_err;
 
 /* Short lower-case name of a status ("schema", "io"); never NULL. */

@@ -36,16 +36,16 @@ ORR_API void orr_arena_free(orr_arena *arena); /* NULL is fine */
 /* Reading. A NULL node reads as null: size 0, no children, the given default. */
 ORR_API orr_tree_kind orr_tree_kind_of(const orr_tree *node);
 ORR_API orr_span orr_tree_span(const orr_tree *node);
-ORR_API size_t orr_tree_size(const orr_tree *node);                        /* children of list or map */
-ORR_API const orr_tree *orr_tree_at(const orr_tree *node, size_t index);   /* NULL outside */
-ORR_API const char *orr_tree_key(const orr_tree *map, size_t index);       /* NULL outside */
+ORR_API size_t orr_tree_size(const orr_tree *node); /* children of list or map */
+ORR_API const orr_tree *orr_tree_at(const orr_tree *node, size_t index);    /* NULL outside */
+ORR_API const char *orr_tree_key(const orr_tree *map, size_t index);        /* NULL outside */
 ORR_API const orr_tree *orr_tree_get(const orr_tree *map, const char *key); /* NULL when absent */
 ORR_API const orr_tree *orr_tree_path(const orr_tree *map, const char *dotted); /* "a.b.c" */
 ORR_API bool orr_tree_bool(const orr_tree *node, bool otherwise);
-ORR_API int64_t orr_tree_int(const orr_tree *node, int64_t otherwise);   /* integral reals too */
-ORR_API double orr_tree_real(const orr_tree *node, double otherwise);    /* integers too */
+ORR_API int64_t orr_tree_int(const orr_tree *node, int64_t otherwise); /* integral reals too */
+ORR_API double orr_tree_real(const orr_tree *node, double otherwise);  /* integers too */
 ORR_API const char *orr_tree_text(const orr_tree *node, const char *otherwise); /* terminated */
-ORR_API size_t orr_tree_text_length(const orr_tree *node);               /* bytes of a text node */
+ORR_API size_t orr_tree_text_length(const orr_tree *node); /* bytes of a text node */
 
 /* Building. Never fails: sizes are bounded by the caller's inputs. Text is copied.
  * A non-finite real becomes null, since JSON has no word for it. */

@@ -21,7 +21,6 @@ void orr_arena_reset(orr_arena *arena);
 size_t orr_arena_used(const orr_arena *arena); /* bytes handed out since the last reset */
 
 #define ORR_NEW(arena, type) ((type *)orr_arena_alloc((arena), sizeof(type)))
-#define ORR_NEW_ARRAY(arena, type, count) \
-    ((type *)orr_arena_array((arena), (count), sizeof(type)))
+#define ORR_NEW_ARRAY(arena, type, count) ((type *)orr_arena_array((arena), (count), sizeof(type)))
 
 #endif

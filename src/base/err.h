@@ -14,12 +14,12 @@ orr_status orr_fail_at(orr_err *err, orr_status status, orr_span span, const cha
 /* Adds a hint to a failure just raised. */
 void orr_hint(orr_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define ORR_TRY(call)                 \
-    do {                              \
-        orr_status orr_try_ = (call); \
-        if (orr_try_ != ORR_OK) {     \
-            return orr_try_;          \
-        }                             \
+#define ORR_TRY(call)                                                                              \
+    do {                                                                                           \
+        orr_status orr_try_ = (call);                                                              \
+        if (orr_try_ != ORR_OK) {                                                                  \
+            return orr_try_;                                                                       \
+        }                                                                                          \
     } while (0)
 
 #endif

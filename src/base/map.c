@@ -40,8 +40,7 @@ void *orr_map_get(const orr_map *map, const void *key, size_t key_bytes) {
 
 static void grow(orr_map *map) {
     orr_map bigger = {.capacity = map->capacity == 0 ? 64 : map->capacity * 2, .used = map->used};
-    bigger.slots =
-        (struct orr_map_slot *)orr_alloc(bigger.capacity * sizeof(struct orr_map_slot));
+    bigger.slots = (struct orr_map_slot *)orr_alloc(bigger.capacity * sizeof(struct orr_map_slot));
     for (uint32_t i = 0; i < map->capacity; i++) {
         const struct orr_map_slot *old = &map->slots[i];
         if (old->value != NULL) {

@@ -10,8 +10,8 @@
 typedef void (*orr_oom_fn)(size_t bytes);
 void orr_oom_handler(orr_oom_fn fn); /* set once at start; must not return */
 
-void *orr_alloc(size_t bytes);            /* zeroed; never NULL */
+void *orr_alloc(size_t bytes);              /* zeroed; never NULL */
 void *orr_realloc(void *old, size_t bytes); /* never NULL; growth is not zeroed */
-void orr_release(void *memory);           /* NULL is fine */
+void orr_release(void *memory);             /* NULL is fine */
 
 #endif

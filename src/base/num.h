@@ -27,12 +27,24 @@ static inline uint64_t orr_div_up_u64(uint64_t a, uint64_t b) {
 static inline uint64_t orr_round_up_u64(uint64_t a, uint64_t multiple) {
     return orr_div_up_u64(a, multiple) * multiple;
 }
-static inline uint32_t orr_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
-static inline uint32_t orr_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
-static inline uint64_t orr_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t orr_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline double orr_min_f64(double a, double b) { return a < b ? a : b; }
-static inline double orr_max_f64(double a, double b) { return a > b ? a : b; }
+static inline uint32_t orr_min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+static inline uint32_t orr_max_u32(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+static inline uint64_t orr_min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+static inline uint64_t orr_max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+static inline double orr_min_f64(double a, double b) {
+    return a < b ? a : b;
+}
+static inline double orr_max_f64(double a, double b) {
+    return a > b ? a : b;
+}
 
 /* Smallest k with 2^k >= n; 0 for n <= 1. Exact where log2() need not be. */
 static inline uint32_t orr_ceil_log2_u64(uint64_t n) {

@@ -185,12 +185,16 @@ typedef struct unit {
 } unit;
 
 static const unit units[] = {
-    {"", 1},         {"k", 1e3},       {"K", 1e3},       {"M", 1e6},       {"G", 1e9},
-    {"T", 1e12},     {"P", 1e15},      {"B", 1},         {"kB", 1e3},      {"KB", 1e3},
-    {"MB", 1e6},     {"GB", 1e9},      {"TB", 1e12},     {"PB", 1e15},     {"KiB", ORR_KIB},
-    {"MiB", ORR_MIB}, {"GiB", ORR_GIB}, {"TiB", 1024.0 * ORR_GIB},         {"b", 0.125},
-    {"kb", 125},     {"Mb", 125e3},    {"Gb", 125e6},    {"Tb", 125e9},    {"s", 1},
-    {"ms", 1e-3},    {"us", 1e-6},     {"ns", 1e-9},     {"ps", 1e-12},
+    {"", 1},          {"k", 1e3},       {"K", 1e3},
+    {"M", 1e6},       {"G", 1e9},       {"T", 1e12},
+    {"P", 1e15},      {"B", 1},         {"kB", 1e3},
+    {"KB", 1e3},      {"MB", 1e6},      {"GB", 1e9},
+    {"TB", 1e12},     {"PB", 1e15},     {"KiB", ORR_KIB},
+    {"MiB", ORR_MIB}, {"GiB", ORR_GIB}, {"TiB", 1024.0 * ORR_GIB},
+    {"b", 0.125},     {"kb", 125},      {"Mb", 125e3},
+    {"Gb", 125e6},    {"Tb", 125e9},    {"s", 1},
+    {"ms", 1e-3},     {"us", 1e-6},     {"ns", 1e-9},
+    {"ps", 1e-12},
 };
 
 bool orr_parse_quantity(const char *text, double *out) {

@@ -20,8 +20,7 @@ typedef struct orr_text {
 orr_text orr_text_new(orr_arena *arena, size_t limit);
 void orr_text_add(orr_text *text, const char *bytes);
 void orr_text_addn(orr_text *text, const char *bytes, size_t length);
-void orr_text_format(orr_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void orr_text_format(orr_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *orr_text_done(orr_text *text); /* the terminated bytes; never NULL */
 
 /* Two names are one when they agree without case and the separators "-_. ". */
@@ -33,10 +32,12 @@ int orr_name_nearest(const char *name, const char *const *names, size_t count);
 bool orr_parse_int(const char *text, int64_t *out);
 bool orr_parse_real(const char *text, double *out);
 /* "80GiB", "3.35TB/s", "400Gb/s", "2k", "1.5M", "12us": decimal prefixes k M G T P, binary Ki Mi Gi
- * Ti; B bytes, b bits (given in bytes), /s ignored, s ms us ns ps; without a unit the number as is. */
+ * Ti; B bytes, b bits (given in bytes), /s ignored, s ms us ns ps; without a unit the number as is.
+ */
 bool orr_parse_quantity(const char *text, double *out);
 
-/* Shortest decimal text that reads back as the same double; integers without exponent below 2^53. */
+/* Shortest decimal text that reads back as the same double; integers without exponent below 2^53.
+ */
 void orr_format_real(double value, char out[32]);
 
 #endif

@@ -40,7 +40,8 @@ orr_status orr_doc_read(orr_arena *arena, const char *name, const char *text, si
                         orr_tree **out, orr_err *err);
 orr_status orr_doc_read_file(orr_arena *arena, const char *path, orr_tree **out, orr_err *err);
 
-/* CSV by row (RFC 4180 quotes); the first row is the header. A visitor avoids a tree of millions. */
+/* CSV by row (RFC 4180 quotes); the first row is the header. A visitor avoids a tree of millions.
+ */
 typedef struct orr_csv orr_csv;
 orr_status orr_csv_open(orr_arena *arena, const char *name, const char *text, size_t length,
                         orr_csv **out, orr_err *err);
@@ -90,9 +91,10 @@ typedef struct orr_schema {
     bool open; /* unknown fields are allowed (foreign formats) */
 } orr_schema;
 
-/* Reads a map into `target`. Errors: unknown field with the nearest name, missing field, wrong type,
- * out of range, bad enum value with the nearest, each with the node's span. NULL or null map: all
- * defaults. Fields present are marked in `seen` (bitset by field index, may be NULL; count <= 64). */
+/* Reads a map into `target`. Errors: unknown field with the nearest name, missing field, wrong
+ * type, out of range, bad enum value with the nearest, each with the node's span. NULL or null map:
+ * all defaults. Fields present are marked in `seen` (bitset by field index, may be NULL; count <=
+ * 64). */
 orr_status orr_schema_read(const orr_schema *schema, orr_arena *arena, const orr_tree *map,
                            void *target, uint64_t *seen, orr_err *err);
 /* JSON Schema (2020-12) of a table, and a plain list of its fields {name, type, default, unit,

@@ -1,12 +1,12 @@
 /* Pipeline schedules: pure combinatorics. An order says which rank runs which chunk of which
- * micro-batch when; playing it with stage times gives the exact makespan. Nothing here knows models,
- * devices or frameworks.
+ * micro-batch when; playing it with stage times gives the exact makespan. Nothing here knows
+ * models, devices or frameworks.
  *
- * Terms: pp ranks hold vpp chunks each; `position` is a chunk's place in the chain that a micro-batch
- * crosses; F forward, B input gradient, W weight gradient. A fused backward runs B then W, and its
- * upstream gradient leaves only when both are done. Arrays "per chunk" have pp*vpp entries, index
- * rank*vpp + chunk. Time is integer picoseconds, hence exact and independent of threads.
- * Sources and closed forms: docs/internals/schedules.md. */
+ * Terms: pp ranks hold vpp chunks each; `position` is a chunk's place in the chain that a
+ * micro-batch crosses; F forward, B input gradient, W weight gradient. A fused backward runs B then
+ * W, and its upstream gradient leaves only when both are done. Arrays "per chunk" have pp*vpp
+ * entries, index rank*vpp + chunk. Time is integer picoseconds, hence exact and independent of
+ * threads. Sources and closed forms: docs/internals/schedules.md. */
 #ifndef ORR_SCHEDULE_H
 #define ORR_SCHEDULE_H
 
@@ -42,9 +42,9 @@ typedef enum orr_schedule_kind {
 
 /* What a hop between stages costs the ranks. */
 typedef enum orr_p2p_mode {
-    ORR_P2P_ASYNC = 0,              /* latency on the edge only */
-    ORR_P2P_BLOCKING = 1,           /* batched send/receive, both ends wait (Megatron 1F1B) */
-    ORR_P2P_OVERLAP = 2,            /* posts return at once, a wait before use (interleaved) */
+    ORR_P2P_ASYNC = 0,               /* latency on the edge only */
+    ORR_P2P_BLOCKING = 1,            /* batched send/receive, both ends wait (Megatron 1F1B) */
+    ORR_P2P_OVERLAP = 2,             /* posts return at once, a wait before use (interleaved) */
     ORR_P2P_OVERLAP_WARMUP_FLUSH = 3 /* the same in warm-up and cool-down too */
 } orr_p2p_mode;
 
@@ -56,7 +56,7 @@ typedef struct orr_schedule_spec {
     uint8_t ep_overlap; /* one more warm-up forward, forward-backward pairs merged */
     uint8_t reserved;
     uint32_t pp, vpp, micro_batches;
-    uint32_t group; /* micro-batches a virtual-stage group; 0: pp */
+    uint32_t group;        /* micro-batches a virtual-stage group; 0: pp */
     uint32_t memory_limit; /* chunks in flight, for kinds with a budget; 0: the kind's own */
 } orr_schedule_spec;
 
@@ -70,9 +70,9 @@ typedef struct orr_durations {
 
 typedef enum orr_sched_op_kind {
     ORR_SOP_F = 0,
-    ORR_SOP_B = 1,  /* input gradient alone */
-    ORR_SOP_W = 2,  /* weight gradient alone */
-    ORR_SOP_BW = 3, /* fused backward */
+    ORR_SOP_B = 1,   /* input gradient alone */
+    ORR_SOP_W = 2,   /* weight gradient alone */
+    ORR_SOP_BW = 3,  /* fused backward */
     ORR_SOP_PAIR = 4 /* overlapped F (chunk, micro_batch) and BW (chunk2, micro_batch2) */
 } orr_sched_op_kind;
 
@@ -84,8 +84,8 @@ typedef struct orr_sched_op {
 } orr_sched_op;
 
 /* How many micro-batches of each chunk a rank holds when memory is at a local maximum.
- * Only Pareto-maximal vectors are kept per (rank, event, running chunk): since chunks differ in size,
- * the worst one depends on their bytes. */
+ * Only Pareto-maximal vectors are kept per (rank, event, running chunk): since chunks differ in
+ * size, the worst one depends on their bytes. */
 typedef struct orr_live {
     uint8_t event;         /* ORR_SOP_F: just after a forward of `chunk`; ORR_SOP_B/BW: while its
                               backward runs, that micro-batch still held; ORR_SOP_W likewise */
@@ -98,15 +98,15 @@ typedef struct orr_order orr_order; /* immutable; owned by the arena it was buil
 
 /* The order itself, for printing, validation and memory. */
 typedef struct orr_order_view {
-    orr_schedule_spec spec;           /* as resolved: group and vpp filled in */
-    const uint32_t *position;         /* per chunk: place in its chain */
-    const uint8_t *chain;             /* per chunk: 0, or 1 for the second direction */
-    uint32_t chain_length;            /* positions a micro-batch crosses */
-    const uint32_t *op_first;         /* [pp+1] ops of rank r are op[op_first[r] .. op_first[r+1]) */
+    orr_schedule_spec spec;   /* as resolved: group and vpp filled in */
+    const uint32_t *position; /* per chunk: place in its chain */
+    const uint8_t *chain;     /* per chunk: 0, or 1 for the second direction */
+    uint32_t chain_length;    /* positions a micro-batch crosses */
+    const uint32_t *op_first; /* [pp+1] ops of rank r are op[op_first[r] .. op_first[r+1]) */
     const orr_sched_op *op;
-    const uint32_t *live_first;       /* [pp+1] likewise for live */
+    const uint32_t *live_first; /* [pp+1] likewise for live */
     const orr_live *live;
-    bool split_backward;              /* B and W are separate ops */
+    bool split_backward; /* B and W are separate ops */
 } orr_order_view;
 
 /* Builds the order of a schedule and compiles it for playing. ORR_E_INFEASIBLE when the combination
@@ -117,16 +117,16 @@ orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, cons
 orr_order_view orr_order_look(const orr_order *order);
 
 typedef struct orr_play {
-    int64_t makespan;      /* end of the last op of any rank */
-    int64_t max_span;      /* longest (end - start) of a rank */
-    int64_t *rank_end;     /* [pp] caller's array or NULL */
-    int64_t *rank_busy;    /* [pp] compute time, or NULL */
-    int64_t *grads_ready;  /* per chunk: end of its last weight gradient, or NULL */
-    int64_t *first_use;    /* per chunk: start of its first forward, or NULL */
+    int64_t makespan;     /* end of the last op of any rank */
+    int64_t max_span;     /* longest (end - start) of a rank */
+    int64_t *rank_end;    /* [pp] caller's array or NULL */
+    int64_t *rank_busy;   /* [pp] compute time, or NULL */
+    int64_t *grads_ready; /* per chunk: end of its last weight gradient, or NULL */
+    int64_t *first_use;   /* per chunk: start of its first forward, or NULL */
 } orr_play;
 
-/* Plays the order; exact. Long runs are cut at the periodic steady state, which is detected exactly;
- * `full` forces the whole play. scratch is reset by the caller. */
+/* Plays the order; exact. Long runs are cut at the periodic steady state, which is detected
+ * exactly; `full` forces the whole play. scratch is reset by the caller. */
 orr_status orr_order_play(const orr_order *order, const orr_durations *d, bool full,
                           orr_arena *scratch, orr_play *play, orr_err *err);
 

@@ -1,0 +1,54 @@
+/* Prices: how long an op takes on a device, how sure that is and where the figure comes from.
+ *
+ * Kernel models are closed forms with constants per architecture, read from data/calibration (with
+ * their fit errors); collectives are algorithms apart from the policies that choose them. Nothing
+ * here knows models or plans beyond the op it prices. Spec: kernels.md §2.5, §4-6; steptime.md §2.
+ */
+#ifndef ORR_COST_H
+#define ORR_COST_H
+
+#include "cluster/cluster.h"
+#include "program/program.h"
+#include "software/software.h"
+
+typedef enum orr_provenance {
+    ORR_FROM_MEASURED = 0,
+    ORR_FROM_RESTORED, /* composed from measurements at another scale */
+    ORR_FROM_MODEL,    /* calibrated on measurements of this architecture */
+    ORR_FROM_ASSUMPTION,
+    ORR_PROVENANCE_COUNT
+} orr_provenance;
+
+typedef struct orr_cost {
+    double time_s;
+    double relerr_frac; /* one standard deviation, relative */
+    uint8_t provenance; /* orr_provenance */
+} orr_cost;
+
+/* A price list: one accelerator in one cluster under one software profile. Immutable. */
+typedef struct orr_prices_table orr_cost_table;
+
+orr_status orr_cost_table_new(orr_arena *arena, const orr_cluster *cluster,
+                              const orr_software *software, const orr_cost_table **out,
+                              orr_err *err);
+/* One op, alone on the device. */
+orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op);
+/* One collective of a group; rank_bytes as in orr_collective. */
+orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
+                             orr_group group);
+/* Memory traffic of a family, `kernels` launches. */
+orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
+                         uint32_t kernels);
+
+/* All ops of an object priced. */
+typedef struct orr_priced {
+    const orr_object *object;
+    const orr_cost *op; /* [object->op_count] */
+} orr_priced;
+void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_object *object,
+                    orr_priced *out);
+
+/* What a table is made of, for reports: calibration files with fit error and provenance. */
+orr_tree *orr_cost_table_write(orr_arena *arena, const orr_cost_table *table);
+
+#endif

@@ -1,0 +1,24 @@
+/* Foreign configurations in and out. An importer is a table from foreign names to plan keys;
+ * nothing is ever executed. */
+#ifndef ORR_EXCHANGE_H
+#define ORR_EXCHANGE_H
+
+#include "base/arena.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+
+/* What an importer understood. */
+typedef struct orr_import {
+    const char *format;      /* "megatron-script", "plan" ... */
+    const orr_tree *keys;    /* plan keys, with spans into the file; "model" may be an inline map */
+    const orr_tree *assumed; /* list of {key, value, why} */
+    const orr_tree *unknown; /* list of {name, line, matters}: matters when it may change speed */
+} orr_import;
+
+/* Detects the format by content and name and reads it: an own plan file (YAML or JSON of plan keys)
+ * or a Megatron-LM launch script. */
+orr_status orr_import_text(orr_arena *arena, const char *name, const char *text, size_t length,
+                           orr_import *out, orr_err *err);
+orr_status orr_import_file(orr_arena *arena, const char *path, orr_import *out, orr_err *err);
+
+#endif

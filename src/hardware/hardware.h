@@ -1,0 +1,78 @@
+/* Accelerators: data-sheet figures with their sources. No efficiencies here: those are calibration.
+ */
+#ifndef ORR_HARDWARE_H
+#define ORR_HARDWARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+
+typedef enum orr_dtype {
+    ORR_BF16 = 0,
+    ORR_FP16 = 1,
+    ORR_FP32 = 2,
+    ORR_FP8 = 3,       /* per-tensor scaling */
+    ORR_MXFP8 = 4,     /* 1x32 block scaling */
+    ORR_FP8_BLOCK = 5, /* 1x128 and 128x128 scaling */
+    ORR_NVFP4 = 6,
+    ORR_DTYPE_COUNT
+} orr_dtype;
+const char *orr_dtype_name(orr_dtype dtype);
+double orr_dtype_bytes(orr_dtype dtype); /* an element, without block scales */
+
+typedef enum orr_vendor { ORR_NVIDIA = 0, ORR_AMD = 1, ORR_VENDOR_OTHER = 2 } orr_vendor;
+/* Kernel constants are fitted per architecture. */
+typedef enum orr_arch {
+    ORR_ARCH_VOLTA = 0,
+    ORR_ARCH_AMPERE,
+    ORR_ARCH_ADA,
+    ORR_ARCH_HOPPER,
+    ORR_ARCH_BLACKWELL,
+    ORR_ARCH_CDNA2,
+    ORR_ARCH_CDNA3,
+    ORR_ARCH_CDNA4,
+    ORR_ARCH_OTHER,
+    ORR_ARCH_COUNT
+} orr_arch;
+const char *orr_arch_name(orr_arch arch);
+typedef enum orr_topology {
+    ORR_SWITCHED = 0, /* every peer at full link speed */
+    ORR_MESH = 1,     /* a share of the links to each peer */
+    ORR_TORUS = 2,
+    ORR_HOST = 3 /* through the host's PCIe */
+} orr_topology;
+
+typedef struct orr_accelerator {
+    const char *name;  /* "h100" */
+    const char *title; /* "NVIDIA H100 SXM5 80GB" */
+    const char *source;
+    uint8_t vendor, arch;
+    uint8_t topology;                   /* orr_topology of the scale-up links */
+    uint8_t assumed;                    /* hypothetical, or without evidence: intervals widen */
+    uint32_t units;                     /* SMs or CUs */
+    double clock_hz;                    /* boost */
+    double peak_flops[ORR_DTYPE_COUNT]; /* dense; 0: not supported */
+    double hbm_bytes;                   /* the vendor's figure */
+    double usable_bytes;                /* what a program sees */
+    double hbm_Bps;
+    double l2_bytes;
+    double tdp_w;
+    double link_Bps; /* scale-up, one direction, all links of one accelerator */
+    double peer_Bps; /* scale-up, one direction, to one peer */
+    double nic_Bps;  /* one direction, as usually built */
+    uint32_t domain; /* accelerators of a scale-up domain, as usually built */
+    uint32_t node;   /* accelerators of a host, as usually built */
+} orr_accelerator;
+
+orr_status orr_accelerator_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
+                                orr_accelerator **out, orr_err *err);
+/* Catalog name or alias ("a100-80g", "A100-SXM-80GB", "h100") or path, as for models. */
+orr_status orr_accelerator_find(orr_arena *arena, const char *name, orr_accelerator **out,
+                                orr_err *err);
+orr_tree *orr_accelerator_catalog(orr_arena *arena);
+orr_tree *orr_accelerator_write(orr_arena *arena, const orr_accelerator *accelerator);
+
+#endif

@@ -1,0 +1,79 @@
+/* Bytes on every rank: static, in flight, transient; the verdict; and the ledger that can say what
+ * any byte is. Four figures, kept apart: live (tensors), allocated (rounded as the allocator does),
+ * reserved (what the allocator holds), device (with context, libraries, communicators).
+ * Spec: memory.md, memory_verdict.md §3-4, §9. */
+#ifndef ORR_MEMORY_H
+#define ORR_MEMORY_H
+
+#include "program/program.h"
+
+typedef enum orr_moment {
+    ORR_MOMENT_FORWARD_END = 0, /* A: end of forward on the loss stage, logits alive */
+    ORR_MOMENT_LOSS_BACKWARD,   /* B: softmax, logits gradient, head weight gradient */
+    ORR_MOMENT_LAYER_BACKWARD,  /* C: one layer's backward with its recompute and temporaries */
+    ORR_MOMENT_BACKWARD_END, /* D: all parameter gradients alive (where a framework keeps them) */
+    ORR_MOMENT_OPTIMIZER,    /* E: the step */
+    ORR_MOMENT_COUNT
+} orr_moment;
+const char *orr_moment_name(orr_moment moment); /* "forward_end" ... */
+
+/* What static and persistent bytes are for. */
+typedef enum orr_memory_part {
+    ORR_PART_PARAMS = 0,
+    ORR_PART_GRADS,
+    ORR_PART_MASTER,
+    ORR_PART_MOMENTS,    /* both optimizer moments */
+    ORR_PART_BUFFERS,    /* DDP buckets, FSDP units, fp8 copies */
+    ORR_PART_PERSISTENT, /* workspaces, dummy gradients, gather buffers */
+    ORR_PART_ACTIVATIONS,
+    ORR_PART_TRANSIENT, /* at the worst moment, logits apart */
+    ORR_PART_LOGITS,
+    ORR_PART_COUNT
+} orr_memory_part;
+const char *orr_memory_part_name(orr_memory_part part);
+
+typedef struct orr_rank_memory {
+    double part_bytes[ORR_PART_COUNT];     /* at the rank's worst moment; sums to allocated */
+    double moment_bytes[ORR_MOMENT_COUNT]; /* allocated at each moment; 0: does not occur */
+    double allocated_bytes, reserved_bytes, device_bytes, live_bytes;
+    double need_bytes; /* allocated plus the calibrated reserve: what the verdict compares */
+    uint32_t moment;   /* orr_moment of the maximum */
+} orr_rank_memory;
+
+typedef enum orr_fit { ORR_FITS = 0, ORR_TIGHT, ORR_LIKELY_OOM, ORR_OOM } orr_fit;
+const char *orr_fit_name(orr_fit fit);
+
+typedef struct orr_memory {
+    uint32_t worst_rank; /* pipeline rank with the largest need */
+    uint32_t fit;        /* orr_fit */
+    double capacity_bytes;
+    double p_oom; /* 0..1 */
+    orr_rank_memory worst;
+    const orr_rank_memory *rank; /* [pp], or NULL when only the verdict was asked */
+} orr_memory;
+
+/* Exact for a legal, linked plan. all_ranks keeps every rank's figures (in arena). Microseconds. */
+void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_ranks,
+                         orr_memory *out);
+/* The verdict of `need` bytes: also used by search, so that there is one and only one. */
+double orr_memory_p_oom(const orr_software *software, double need_bytes, double capacity_bytes);
+
+/* One entry of the ledger of a rank: bytes alive at `moment`, `count` times. */
+typedef struct orr_ledger_row {
+    const char *what; /* "attn.core: q" */
+    uint32_t part;    /* orr_memory_part */
+    uint32_t chunk;   /* local chunk, or UINT32_MAX */
+    uint64_t bytes;   /* of one */
+    double count;     /* micro-batches x layers; sharded states are whole bytes already */
+} orr_ledger_row;
+typedef struct orr_ledger {
+    uint32_t rank, moment;
+    uint32_t row_count;
+    const orr_ledger_row *row;
+    double total_bytes; /* equals the rank's allocated_bytes: proven by a property test */
+} orr_ledger;
+/* The ledger of one rank at its worst moment; built only when asked. */
+void orr_memory_ledger(const orr_program *program, orr_arena *arena, uint32_t rank,
+                       orr_ledger *out);
+
+#endif

@@ -1,0 +1,180 @@
+/* The plan: how a model is spread over a cluster and trained. Plain data in zero-padded
+ * sub-structs, so that the bytes of each are one memo key. Legality is decided here, by rules that
+ * each have an id, a message and a hint. Keys and values: spec/judging.md "Names". */
+#ifndef ORR_PLAN_H
+#define ORR_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/cluster.h"
+#include "model/model.h"
+#include "schedule/schedule.h"
+#include "software/software.h"
+
+typedef enum orr_precision {
+    ORR_PRECISION_BF16 = 0,
+    ORR_PRECISION_FP16,
+    ORR_PRECISION_FP8,
+    ORR_PRECISION_FP8_CS,
+    ORR_PRECISION_FP8_MX,
+    ORR_PRECISION_FP8_BLOCKWISE,
+    ORR_PRECISION_NVFP4,
+    ORR_PRECISION_COUNT
+} orr_precision;
+typedef enum orr_sharding {
+    ORR_SHARD_NONE = 0,
+    ORR_SHARD_ZERO1,
+    ORR_SHARD_ZERO2,
+    ORR_SHARD_ZERO3,
+    ORR_SHARD_FSDP2,
+    ORR_SHARD_HSDP,
+    ORR_SHARD_COUNT
+} orr_sharding;
+typedef enum orr_recompute_kind {
+    ORR_RECOMPUTE_NONE = 0,
+    ORR_RECOMPUTE_FULL,      /* every layer its own checkpoint */
+    ORR_RECOMPUTE_SELECTIVE, /* modules: orr_module bits */
+    ORR_RECOMPUTE_BLOCK,     /* the first n layers of each chunk */
+    ORR_RECOMPUTE_UNIFORM,   /* checkpoints of n layers */
+    ORR_RECOMPUTE_UNKNOWN    /* not stated: answers are intervals from none to full */
+} orr_recompute_kind;
+/* Modules that ops and saved tensors belong to, and that selective recompute names. */
+typedef enum orr_module {
+    ORR_MODULE_CORE_ATTN = 1 << 0,
+    ORR_MODULE_LAYERNORM = 1 << 1,
+    ORR_MODULE_MLP = 1 << 2,
+    ORR_MODULE_MOE = 1 << 3,
+    ORR_MODULE_MOE_ACT = 1 << 4,
+    ORR_MODULE_SHARED_EXPERTS = 1 << 5,
+    ORR_MODULE_MLA_UP_PROJ = 1 << 6,
+    ORR_MODULE_SAC = 1 << 7,   /* per-operator checkpointing: every second matmul is kept */
+    ORR_MODULE_LAYER = 1 << 15 /* the layer itself: full recompute keeps its input alone */
+} orr_module;
+typedef enum orr_cp_kind { ORR_CP_RING = 0, ORR_CP_ALLGATHER = 1, ORR_CP_A2A = 2 } orr_cp_kind;
+typedef enum orr_optimizer { ORR_ADAM = 0, ORR_ADAM8BIT = 1, ORR_MUON = 2 } orr_optimizer;
+typedef enum orr_overlap_bit {
+    ORR_OVERLAP_TP = 1 << 0,
+    ORR_OVERLAP_DP = 1 << 1,
+    ORR_OVERLAP_PP = 1 << 2,
+    ORR_OVERLAP_EP = 1 << 3
+} orr_overlap_bit;
+
+typedef struct orr_split {
+    uint32_t tp, cp, ep, etp;
+    uint8_t sp;      /* sequence-parallel regions */
+    uint8_t cp_kind; /* orr_cp_kind */
+    uint8_t reserved[2];
+} orr_split;
+typedef struct orr_pipe {
+    uint32_t pp, vpp;
+    uint32_t group;                     /* micro-batches a virtual-stage group; 0: pp */
+    uint8_t schedule, p2p;              /* orr_schedule_kind, orr_p2p_mode */
+    uint8_t split_flags;                /* orr_split_kind bits of the layer split */
+    uint8_t placement;                  /* orr_placement */
+    uint32_t first_layers, last_layers; /* ORR_SPLIT_COUNTS */
+    uint32_t memory_limit;              /* schedules with a budget */
+} orr_pipe;
+typedef struct orr_batch {
+    uint32_t mbs;           /* sequences of a micro-batch */
+    uint32_t micro_batches; /* per step and data-parallel rank */
+    uint32_t seq;           /* tokens of a sequence */
+} orr_batch;
+typedef struct orr_numeric {
+    uint8_t precision;    /* orr_precision */
+    uint8_t optimizer;    /* orr_optimizer */
+    uint8_t param_bytes;  /* of a resident parameter: 2; 4 for fp32 shards; 1 for fp8 primary */
+    uint8_t grad_bytes;   /* of the gradient buffer: 2 or 4 */
+    uint8_t master_bytes; /* 4, 2 (remainders), 0 (parameters are their own master) */
+    uint8_t exp_avg_bytes, exp_avg_sq_bytes; /* 4 each, 2 or 1 when precision-aware */
+    uint8_t reserved;
+} orr_numeric;
+typedef struct orr_recompute {
+    uint32_t modules; /* orr_module bits, for SELECTIVE */
+    uint32_t layers;  /* n of BLOCK and UNIFORM */
+    uint8_t kind;     /* orr_recompute_kind */
+    uint8_t reserved[3];
+} orr_recompute;
+typedef struct orr_shard {
+    uint32_t dp;    /* data-parallel replicas: gpus / (tp pp cp) */
+    uint32_t group; /* ranks of a shard group (HSDP, optimizer groups); 0: all of dp*cp */
+    uint8_t kind;   /* orr_sharding */
+    uint8_t reserved[3];
+} orr_shard;
+
+typedef struct orr_plan {
+    uint32_t gpus;
+    uint32_t gbs;     /* sequences of a step */
+    uint32_t overlap; /* orr_overlap_bit bits */
+    orr_split split;
+    orr_pipe pipe;
+    orr_batch batch;
+    orr_numeric numeric;
+    orr_variant variant; /* the software's, with the plan's overrides */
+    orr_recompute recompute;
+    orr_shard shard;
+} orr_plan;
+
+/* Ranks that share the optimizer states of dense and of expert parameters. */
+uint32_t orr_plan_dense_shards(const orr_plan *plan);  /* dp*cp, or the group */
+uint32_t orr_plan_expert_shards(const orr_plan *plan); /* gpus / (etp ep pp) */
+/* Tokens of a micro-batch on a rank outside sequence-parallel regions: seq*mbs/cp. */
+uint64_t orr_plan_tokens(const orr_plan *plan);
+/* The schedule module's key of this plan. */
+orr_schedule_spec orr_plan_schedule(const orr_plan *plan);
+
+enum { ORR_MAX_ASSUMPTIONS = 40, ORR_MAX_VIOLATIONS = 32 };
+
+/* Something filled in that nobody stated. */
+typedef struct orr_assumption {
+    const char *key;   /* plan key */
+    const char *value; /* as text */
+    const char *why;
+} orr_assumption;
+
+typedef struct orr_resolved {
+    const orr_model *model;
+    const orr_cluster *cluster;
+    const orr_software *software;
+    orr_plan plan;
+    uint32_t assumption_count;
+    orr_assumption assumption[ORR_MAX_ASSUMPTIONS];
+} orr_resolved;
+
+/* Turns plan keys (a map; spans serve messages) into a plan: finds model, hardware, cluster,
+ * software and fabric, derives dp and micro-batches, fills defaults and lists them. "model" may be
+ * a name or an inline map. What cannot be read or contradicts itself is an error; a plan that
+ * breaks a rule is not (see orr_plan_check). */
+orr_status orr_plan_resolve(orr_arena *arena, const orr_tree *keys, orr_resolved *out,
+                            orr_err *err);
+/* Keys from one file or several sources over each other: entries of `over` win. */
+orr_tree *orr_plan_merge(orr_arena *arena, const orr_tree *under, const orr_tree *over);
+/* The plan's keys back as a map that resolves to the same plan. */
+orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved);
+/* The table of plan keys {name, type, default, unit, values, doc} for options, help and schema. */
+orr_tree *orr_plan_fields(orr_arena *arena);
+
+typedef enum orr_rule_effect {
+    ORR_RULE_ILLEGAL = 0,        /* contradicts itself: nothing takes it */
+    ORR_RULE_DOES_NOT_START = 1, /* the framework would refuse at launch */
+    ORR_RULE_WARNING = 2         /* runs, but not as one would want */
+} orr_rule_effect;
+typedef struct orr_violation {
+    const char *rule;    /* "PAR-TP-02" */
+    uint32_t effect;     /* orr_rule_effect */
+    const char *message; /* with the numbers */
+    const char *hint;    /* the nearest legal values */
+} orr_violation;
+/* All broken rules at once; returns how many, at most ORR_MAX_VIOLATIONS are written. */
+uint32_t orr_plan_check(orr_arena *arena, const orr_resolved *resolved, orr_violation *violations);
+/* No ILLEGAL and no DOES_NOT_START; makes no text. */
+bool orr_plan_legal(const orr_resolved *resolved);
+/* Every rule {id, effect, summary}, for `orrery help rules` and the tests. */
+orr_tree *orr_plan_rules(orr_arena *arena);
+
+/* Layers of each chunk by the plan's placement, per chunk (arrays of pp*vpp): how many, and the
+ * global index of the first. A chunk's layers are consecutive. */
+orr_status orr_plan_layers(const orr_model *model, const orr_plan *plan, uint32_t *count,
+                           uint32_t *offset, orr_err *err);
+
+#endif

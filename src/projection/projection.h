@@ -1,0 +1,63 @@
+/* The projection of one plan: time, memory, interval, provenance, explanation. Composes the modules
+ * below it and adds nothing of its own but the end of the step. Spec: steptime.md §2. */
+#ifndef ORR_PROJECTION_H
+#define ORR_PROJECTION_H
+
+#include "memory/memory.h"
+#include "timeline/timeline.h"
+
+/* Keys of the breakdown, in waterfall order. */
+typedef enum orr_slice {
+    ORR_SLICE_GEMM = 0,
+    ORR_SLICE_ATTENTION,
+    ORR_SLICE_ELEMENTWISE,
+    ORR_SLICE_LOSS,
+    ORR_SLICE_TP,
+    ORR_SLICE_CP,
+    ORR_SLICE_EP,
+    ORR_SLICE_PP, /* exposed p2p */
+    ORR_SLICE_BUBBLE,
+    ORR_SLICE_DP,
+    ORR_SLICE_RECOMPUTE,
+    ORR_SLICE_OPTIMIZER,
+    ORR_SLICE_HOST,
+    ORR_SLICE_JITTER,
+    ORR_SLICE_COUNT
+} orr_slice;
+const char *orr_slice_name(orr_slice slice); /* "gemm" ... */
+
+typedef struct orr_projection {
+    const orr_resolved *resolved;
+    double step_s;
+    double slice_s[ORR_SLICE_COUNT]; /* of the busiest rank; sums to step_s */
+    double tokens_per_s, tokens_per_s_per_gpu;
+    double low, high;                 /* 90 % interval of tokens_per_s_per_gpu */
+    double model_flops_per_s_per_gpu; /* model_causal convention */
+    double mfu_frac;
+    double provenance_s[ORR_PROVENANCE_COUNT];
+    double anchor_factor; /* on compute; 1 without an anchor */
+    uint32_t slowest_rank;
+    orr_memory memory;
+} orr_projection;
+
+/* Caches between projections: objects, prices, orders, cost tables. One per thread. */
+typedef struct orr_engine orr_engine;
+orr_engine *orr_engine_new(void);
+void orr_engine_free(orr_engine *engine);
+
+/* A measured run of the same plan at another scale (same gbs/dp): 0 gpus means none. */
+typedef struct orr_anchor {
+    double tokens_per_s_per_gpu;
+    uint32_t gpus;
+} orr_anchor;
+
+/* Projects a legal plan. Everything it returns lives in arena or in the engine. */
+orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                       const orr_anchor *anchor, orr_projection *out, orr_err *err);
+/* Memory alone: no prices. */
+orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              bool all_ranks, orr_memory *out, orr_err *err);
+/* result.* of the envelope (spec/judging.md). */
+orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);
+
+#endif

@@ -1,0 +1,133 @@
+/* Software profiles: what a training framework does, as physical switches and a few numbers.
+ *
+ * No framework name appears in code. Switches choose op variants and their saved tensors, numbers
+ * are times and shares; every value in a data file says where it comes from (code, documentation,
+ * fitted), and a value without evidence counts as a fitted parameter. Spec: steptime.md §4, §7;
+ * memory_verdict.md §4, §9. */
+#ifndef ORR_SOFTWARE_H
+#define ORR_SOFTWARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+
+typedef enum orr_attention_kernel {
+    ORR_KERNEL_FLASH = 0,
+    ORR_KERNEL_UNFUSED = 1
+} orr_attention_kernel;
+/* Copies of the logits that a loss keeps; memory.md §3. */
+typedef enum orr_loss_kernel {
+    ORR_LOSS_NATIVE = 0, /* vocabulary-parallel, fp32 softmax saved */
+    ORR_LOSS_TE = 1,     /* gradient written in place into bf16 logits */
+    ORR_LOSS_FUSED = 2,  /* chunked linear cross-entropy: no logits kept */
+    ORR_LOSS_EAGER = 3   /* cross_entropy(logits.float()) */
+} orr_loss_kernel;
+typedef enum orr_placement {
+    ORR_PLACE_EVEN = 0,
+    ORR_PLACE_SLOTS = 1,     /* embedding and loss count as layers where L does not divide */
+    ORR_PLACE_COST_WALK = 2, /* blocks by cumulative compute cost (nanotron) */
+    ORR_PLACE_BALANCED = 3   /* min-max with head and MTP where L does not divide */
+} orr_placement;
+typedef enum orr_memory_figure {
+    ORR_ALLOCATED = 0,
+    ORR_RESERVED = 1,
+    ORR_DEVICE = 2
+} orr_memory_figure;
+typedef enum orr_dispatch {
+    ORR_DISPATCH_ALLTOALL = 0,
+    ORR_DISPATCH_ALLGATHER,
+    ORR_DISPATCH_DEEPEP,
+    ORR_DISPATCH_SYNC_FREE_1,
+    ORR_DISPATCH_SYNC_FREE_2,
+    ORR_DISPATCH_SYNC_FREE_3
+} orr_dispatch;
+
+/* Which variant of each op runs: part of every object's key. Plain, zero-padded. */
+typedef struct orr_variant {
+    uint8_t attention;        /* orr_attention_kernel */
+    uint8_t loss;             /* orr_loss_kernel */
+    uint8_t loss_gathered;    /* logits are gathered over TP: nothing is divided by t */
+    uint8_t fused_norm;       /* else the fp32 chain of an eager norm */
+    uint8_t fused_activation; /* gated product fused: 6 bytes an element kept, else 8 */
+    uint8_t fused_rope;
+    uint8_t hidden_dropout, attention_dropout; /* training with dropout on */
+    uint8_t qkv_copy;                          /* one more contiguous copy of QKV is kept */
+    uint8_t fused_permute;                     /* MoE permutation kernels */
+    uint8_t probs_in_activation;               /* MoE probabilities applied before fc2 */
+    uint8_t grad_fp32;                         /* main gradients are fp32 */
+    uint8_t fused_grad_accumulation; /* the weight-gradient GEMM adds into the main gradient */
+    uint8_t dispatch;                /* orr_dispatch */
+    uint8_t fp8_copies;              /* cached fp8 weight copies: 0, 1 (row), 2 (row, column) */
+    uint8_t dummy_wgrad; /* one bf16 weight-gradient dummy a distinct shape stays (TE fusion) */
+} orr_variant;
+
+/* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
+ */
+typedef struct orr_software {
+    const char *name; /* "megatron-core" */
+    const char *source;
+    orr_variant variant;         /* defaults; a plan may override attention, loss, dispatch ... */
+    uint8_t placement;           /* orr_placement */
+    uint8_t figure;              /* orr_memory_figure its logs print */
+    uint8_t sequence_parallel;   /* default where tp > 1 */
+    uint8_t interleaved_default; /* blank vpp with pp > 1 means one layer a chunk */
+    uint8_t p2p_overlap;         /* interleaved schedules overlap p2p */
+    uint8_t dp_overlap_grads, dp_overlap_params;
+    uint8_t graphs;            /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
+    uint8_t grads_live;        /* parameter gradients persist: memory moment D */
+    uint8_t optimizer_foreach; /* temporaries of a whole shard at the step */
+    uint8_t param_bytes;       /* resident parameter: 2, or 4 for fp32 shards */
+    uint8_t known;             /* 0: the default for unknown software, wide intervals */
+    uint8_t assumed;
+    uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
+    /* time */
+    double tp_overlap_fwd_frac, tp_overlap_bwd_frac; /* TP communication hidden */
+    double cp_exposed_min_frac;
+    double ep_overlap_frac;    /* of the all-to-all that may hide, when overlap says so */
+    double fsdp_slowdown_frac; /* compute lost while collectives run; 0: unharmed */
+    double dp_window_frac;     /* share of one micro-batch's backward that hides gradients */
+    double dp_exposed_min_frac;
+    double memop_efficiency_frac;                      /* of HBM bandwidth */
+    double attention_efficiency_frac;                  /* 0: the architecture's calibrated one */
+    double norm_eager_fwd_bytes, norm_eager_bwd_bytes; /* traffic per element of an eager norm */
+    double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
+    double host_moe_fwd_s, host_moe_bwd_s;
+    double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x (tp-1), pp > 1, several nodes */
+    double step_s;                             /* per step */
+    double optimizer_shard_bytes;              /* step traffic per parameter of the local shard */
+    double optimizer_local_bytes;              /* and per local parameter (norm, zeroing) */
+    double accumulate_bytes;    /* unfused accumulation, per parameter and micro-batch */
+    double grad_wire_bytes;     /* reduced bytes per parameter; 0: the gradient's own size */
+    double straggler_frac;      /* per doubling of nodes */
+    double p2p_factor;          /* multiplies the time of a blocking hop */
+    double nic_efficiency_frac; /* 0: the fabric's */
+    double tp_fixed_s;          /* added to every TP collective */
+    /* memory */
+    double ddp_bucket_bytes;        /* flat buckets per parameter when dp > 1 */
+    double fp32_accumulation_bytes; /* unsharded fp32 copy per parameter */
+    double loss_fwd_bytes, loss_bwd_bytes, loss_previous_bytes; /* per logit; 0: by the kernel */
+    double fsdp_unit_bytes, fsdp_root_bytes;     /* gathered buffers per parameter of unit / root */
+    double dynamic_factor;                       /* reserved / allocated of what is not static */
+    double unsharded_nh_bytes;                   /* per token and hidden x (1 - 1/t) */
+    double need_factor, need_unsharded_nh_bytes; /* the same two for the verdict */
+    double device_overhead_bytes;                /* outside the allocator */
+    double oom_slope;                            /* P(OOM): logistic slope in ln(need / capacity) */
+    double oom_half_frac;                        /* need / capacity at which P is one half */
+    /* half width of the 90 % interval of throughput */
+    double interval_dense_frac, interval_moe_frac;
+    uint32_t fitted_parameters; /* how many values above are fitted, by their own evidence */
+    const orr_tree *evidence;   /* map: field to {value, evidence, note} */
+} orr_software;
+
+/* A field is a plain value, or {value, evidence: code|documentation|measured|fitted|assumed, note};
+ * `like: NAME` starts from another profile. */
+orr_status orr_software_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
+                             orr_software **out, orr_err *err);
+orr_status orr_software_find(orr_arena *arena, const char *name, orr_software **out, orr_err *err);
+orr_tree *orr_software_catalog(orr_arena *arena);
+orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
+
+#endif
