@@ -63,7 +63,8 @@ typedef enum orr_memop {
     ORR_MEMOP_LOSS,
     ORR_MEMOP_EMBEDDING,
     ORR_MEMOP_CAST,  /* quantise, transpose, amax */
-    ORR_MEMOP_EAGER, /* unfused framework ops */
+    ORR_MEMOP_EAGER, /* an eager norm: `bytes` counts elements, and the software says how many bytes
+                        each costs (norm_eager_fwd_bytes, _bwd_bytes) */
     ORR_MEMOP_COUNT
 } orr_memop;
 
@@ -91,6 +92,11 @@ typedef struct orr_op {
         struct {
             uint64_t rank_bytes;   /* see orr_collective */
             uint32_t size, stride; /* of the group in rank order */
+            uint32_t count;        /* so many of them, one after the other */
+            /* All-to-all that sends a token once per destination rank: rank_bytes counts that.
+             * Top-k and experts say how often it crosses to other domains (kernels.md §6.4). 0:
+             * plain */
+            uint32_t topk, experts;
         } comm;
         struct {
             uint32_t kernels; /* launches */
@@ -104,9 +110,14 @@ typedef struct orr_op {
 typedef struct orr_saved {
     uint16_t name;    /* index for orr_op_name */
     uint16_t module;  /* position in the layer, index for orr_op_name: "attn.core" ... */
-    uint32_t dropped; /* orr_module bits that discard it */
+    uint16_t dropped; /* orr_module bits that discard it */
+    uint16_t only; /* orr_module bits of which one must be recomputed for it to exist; 0: always */
     uint64_t bytes;
 } orr_saved;
+/* Whether it is kept when `modules` are recomputed. */
+static inline bool orr_saved_alive(const orr_saved *saved, uint32_t modules) {
+    return !(saved->dropped & modules) && (!saved->only || (saved->only & modules));
+}
 
 typedef enum orr_object_what {
     ORR_OBJECT_LAYER = 0,
@@ -120,7 +131,10 @@ typedef struct orr_object_key {
     uint32_t what;    /* orr_object_what */
     uint32_t vocab;   /* padded; 0 for layers */
     uint32_t max_seq; /* learned positions of the embedding */
-    uint8_t norm, tied_first_use, embedding_norm, head_bias; /* of embedding and head */
+    /* Of embedding, head and MTP. tied_first_use: the rank already holds the matrix that this
+     * object uses too (head: tied with the embedding; MTP: the embedding), so it adds no
+     * parameters. */
+    uint8_t norm, tied_first_use, embedding_norm, head_bias;
     orr_layer layer;
     orr_split split;
     uint32_t mbs, seq;
@@ -153,6 +167,7 @@ typedef struct orr_object {
     const orr_op *op; /* forward ops, then input gradients, then weight gradients */
     const orr_saved *saved;
     uint64_t saved_all;   /* nothing recomputed */
+    uint64_t saved_loss;  /* of it, tensors of the loss (logits, softmax) */
     uint64_t saved_input; /* the layer input alone: full recompute */
     orr_params params;
     orr_transient transient;

@@ -16,14 +16,17 @@
 
 typedef enum orr_attention_kernel {
     ORR_KERNEL_FLASH = 0,
-    ORR_KERNEL_UNFUSED = 1
+    ORR_KERNEL_UNFUSED = 1,   /* batched GEMMs around a fused softmax */
+    ORR_KERNEL_EAGER = 2,     /* plain framework ops */
+    ORR_KERNEL_EAGER_FP32 = 3 /* the same with an fp32 softmax, cast back */
 } orr_attention_kernel;
 /* Copies of the logits that a loss keeps; memory.md §3. */
 typedef enum orr_loss_kernel {
     ORR_LOSS_NATIVE = 0, /* vocabulary-parallel, fp32 softmax saved */
     ORR_LOSS_TE = 1,     /* gradient written in place into bf16 logits */
     ORR_LOSS_FUSED = 2,  /* chunked linear cross-entropy: no logits kept */
-    ORR_LOSS_EAGER = 3   /* cross_entropy(logits.float()) */
+    ORR_LOSS_EAGER = 3,  /* cross_entropy(logits.float()) */
+    ORR_LOSS_EAGER_BF16 = 4
 } orr_loss_kernel;
 typedef enum orr_placement {
     ORR_PLACE_EVEN = 0,
@@ -61,7 +64,10 @@ typedef struct orr_variant {
     uint8_t fused_grad_accumulation; /* the weight-gradient GEMM adds into the main gradient */
     uint8_t dispatch;                /* orr_dispatch */
     uint8_t fp8_copies;              /* cached fp8 weight copies: 0, 1 (row), 2 (row, column) */
-    uint8_t dummy_wgrad; /* one bf16 weight-gradient dummy a distinct shape stays (TE fusion) */
+    uint8_t dummy_wgrad;    /* one bf16 weight-gradient dummy a distinct shape stays (TE fusion) */
+    uint8_t activation_fp8; /* the activation's input is kept in fp8 */
+    uint8_t vocab_unpadded; /* else the vocabulary is padded to a multiple of 128 x tp */
+    uint8_t reserved[2];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
