@@ -40,7 +40,7 @@ ORR_API size_t orr_tree_size(const orr_tree *node); /* children of list or map *
 ORR_API const orr_tree *orr_tree_at(const orr_tree *node, size_t index);    /* NULL outside */
 ORR_API const char *orr_tree_key(const orr_tree *map, size_t index);        /* NULL outside */
 ORR_API const orr_tree *orr_tree_get(const orr_tree *map, const char *key); /* NULL when absent */
-ORR_API const orr_tree *orr_tree_path(const orr_tree *map, const char *dotted); /* "a.b.c" */
+ORR_API const orr_tree *orr_tree_path(const orr_tree *map, const char *dotted); /* "a.b.0.c" */
 ORR_API bool orr_tree_bool(const orr_tree *node, bool otherwise);
 ORR_API int64_t orr_tree_int(const orr_tree *node, int64_t otherwise); /* integral reals too */
 ORR_API double orr_tree_real(const orr_tree *node, double otherwise);  /* integers too */
@@ -64,7 +64,10 @@ ORR_API void orr_tree_set_span(orr_tree *node, orr_span span); /* span.file is b
 ORR_API orr_tree *orr_tree_push(orr_arena *arena, orr_tree *list, orr_tree *child);
 ORR_API orr_tree *orr_tree_put(orr_arena *arena, orr_tree *map, const char *key, orr_tree *child);
 
-/* Shorthands of orr_tree_put for scalars. */
+/* A deep copy that shares nothing with the original; spans keep line and column, not the file. */
+ORR_API orr_tree *orr_tree_copy(orr_arena *arena, const orr_tree *node);
+
+/* Shorthands of orr_tree_put for scalars; a NULL text is null. */
 ORR_API void orr_tree_put_bool(orr_arena *arena, orr_tree *map, const char *key, bool value);
 ORR_API void orr_tree_put_int(orr_arena *arena, orr_tree *map, const char *key, int64_t value);
 ORR_API void orr_tree_put_real(orr_arena *arena, orr_tree *map, const char *key, double value);

@@ -76,10 +76,12 @@ typedef struct orr_field {
     const char *name;
     orr_field_type type;
     size_t offset;             /* of the member in the struct */
-    double min, max;           /* numbers, inclusive; both 0: any non-negative */
+    double min, max;           /* inclusive; both 0: any non-negative; max 0: no maximum */
     const char *const *values; /* NULL-terminated names, for ENUM and FLAGS */
     const char *fallback;      /* default as text; NULL: required; "": keep what the struct holds */
-    const char *unit;          /* "bytes", "bytes/s", "s", "flop/s", "tokens" ...; NULL: none */
+    const char *unit;          /* "bytes", "bytes/s", "s", "flop", "flop/s", "tokens", "tokens/s",
+                                * "parameters", "W", "Hz" (quantity.c lists their spellings), or any
+                                * other word, which then stands for itself; NULL: none */
     const char *doc;           /* one sentence */
 } orr_field;
 
@@ -92,11 +94,24 @@ typedef struct orr_schema {
 } orr_schema;
 
 /* Reads a map into `target`. Errors: unknown field with the nearest name, missing field, wrong
- * type, out of range, bad enum value with the nearest, each with the node's span. NULL or null map:
- * all defaults. Fields present are marked in `seen` (bitset by field index, may be NULL; count <=
- * 64). */
+ * type, out of range, bad enum value with the nearest, each with the node's span; the first is
+ * reported, in the order of the map, then missing fields. A field that is null counts as absent.
+ * NULL or null map: all defaults. Text is taken for any type that it spells ("8", "on", "80GiB"),
+ * as it comes from command lines. Fields present are marked in `seen` (bitset by field index, may
+ * be NULL; count <= 64). On failure some members may have been set. */
 orr_status orr_schema_read(const orr_schema *schema, orr_arena *arena, const orr_tree *map,
                            void *target, uint64_t *seen, orr_err *err);
+
+/* The same, but goes on after a problem: each is appended to `problems`, a list that may hold some
+ * already, as {code, message, hint, file, line, column}, up to ORR_MAX_PROBLEMS in all. The status
+ * and err are those of the first. Codes: unknown_field, missing_field, wrong_type, out_of_range,
+ * unknown_value. */
+enum { ORR_MAX_PROBLEMS = 64 };
+orr_status orr_schema_read_all(const orr_schema *schema, orr_arena *arena, const orr_tree *map,
+                               void *target, uint64_t *seen, orr_tree *problems, orr_err *err);
+/* Appends a failure to such a list, for rules that a table cannot state. */
+void orr_problem_add(orr_arena *arena, orr_tree *problems, const char *code, const orr_err *err);
+
 /* JSON Schema (2020-12) of a table, and a plain list of its fields {name, type, default, unit,
  * values, doc} for help. */
 orr_tree *orr_schema_json(const orr_schema *schema, orr_arena *arena);

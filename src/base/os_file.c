@@ -1,0 +1,106 @@
+#include "base/os_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+/* Own words: strerror's depend on the system and its locale. */
+static const char *reason(int error) {
+    switch (error) {
+    case ENOENT: return "there is no such file";
+    case ENOTDIR: return "a part of its path is not a directory";
+    case EACCES:
+    case EPERM: return "permission denied";
+    case ENAMETOOLONG: return "its path is too long";
+    case ELOOP: return "its symbolic links go in circles";
+    case EISDIR: return "it is a directory";
+    case EMFILE:
+    case ENFILE: return "too many files are open";
+    default: return "the system reports an error";
+    }
+}
+
+static orr_status refuse(const char *path, const char *why, orr_err *err) {
+    return orr_fail(err, ORR_E_IO, "cannot read %s: %s", path, why);
+}
+
+static orr_status too_large(const char *path, size_t limit, orr_err *err) {
+    return orr_fail(err, ORR_E_LIMIT, "%s has more than the %zu bytes that are read", path, limit);
+}
+
+static orr_status check_kind(const char *path, const struct stat *about, orr_err *err) {
+    if (S_ISDIR(about->st_mode)) {
+        return refuse(path, "it is a directory", err);
+    }
+    if (!S_ISREG(about->st_mode) && !S_ISFIFO(about->st_mode)) {
+        return refuse(path, "it is not a regular file", err);
+    }
+    return ORR_OK;
+}
+
+/* Reads to the end whatever the size said: a pipe has none, and a file may grow meanwhile. */
+static orr_status read_all(int fd, orr_arena *arena, const char *path, size_t expected,
+                           size_t limit, char **out, size_t *length, orr_err *err) {
+    size_t capacity = expected + 1, used = 0;
+    char *bytes = (char *)orr_arena_alloc(arena, capacity + 1);
+    for (;;) {
+        if (used == capacity) {
+            capacity = capacity > limit / 2 ? limit + 1 : 2 * capacity;
+            char *bigger = (char *)orr_arena_alloc(arena, capacity + 1);
+            memcpy(bigger, bytes, used);
+            bytes = bigger;
+        }
+        ssize_t got = read(fd, bytes + used, capacity - used);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return refuse(path, reason(errno), err);
+        }
+        used += (size_t)got;
+        if (used > limit) {
+            return too_large(path, limit, err);
+        }
+        if (got == 0) {
+            bytes[used] = '\0';
+            *out = bytes;
+            *length = used;
+            return ORR_OK;
+        }
+    }
+}
+
+orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, char **out,
+                            size_t *length, orr_err *err) {
+    struct stat about;
+    /* Asked before opening, because opening a device can have effects of its own. */
+    if (stat(path, &about) != 0) {
+        return refuse(path, reason(errno), err);
+    }
+    ORR_TRY(check_kind(path, &about, err));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        return refuse(path, reason(errno), err);
+    }
+    orr_status status = ORR_OK;
+    size_t expected = 4095;
+    if (fstat(fd, &about) != 0) {
+        status = refuse(path, reason(errno), err);
+    } else if ((status = check_kind(path, &about, err)) == ORR_OK && S_ISREG(about.st_mode)) {
+        if ((unsigned long long)about.st_size > limit) {
+            status = too_large(path, limit, err);
+        } else if (about.st_size > 0) {
+            expected = (size_t)about.st_size;
+        }
+    }
+    if (status == ORR_OK) {
+        status = read_all(fd, arena, path, expected, limit, out, length, err);
+    }
+    (void)close(fd);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* Whole files, the one place that asks the operating system for them. */
+#ifndef ORR_BASE_OS_FILE_H
+#define ORR_BASE_OS_FILE_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "orrery/status.h"
+
+/* The bytes of a regular file, or of a pipe, plus a terminator. Directories and devices are
+ * ORR_E_IO, as is a file that cannot be read; more than `limit` bytes is ORR_E_LIMIT. */
+orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, char **out,
+                            size_t *length, orr_err *err);
+
+#endif
