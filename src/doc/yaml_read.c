@@ -19,7 +19,8 @@ typedef struct anchor {
 
 typedef struct reader {
     orr_arena *arena;
-    const char *name;
+    const char *name, *text;
+    size_t length;
     yaml_parser_t parser;
     orr_err *err;
     anchor *anchors;
@@ -37,8 +38,9 @@ static orr_status parser_error(reader *r, orr_err *err) {
         return orr_fail(err, ORR_E_LIMIT, "the YAML text needs too much memory");
     }
     if (p->error == YAML_READER_ERROR) {
-        return orr_fail_at(err, ORR_E_SYNTAX, place(r, p->mark), "not YAML: %s (character 0x%x)",
-                           p->problem, (unsigned)p->problem_value);
+        return orr_fail_at(
+            err, ORR_E_SYNTAX, orr_doc_locate(r->name, r->text, r->length, p->problem_offset),
+            "not YAML: %s (character 0x%02x)", p->problem, (unsigned)p->problem_value);
     }
     const char *problem = p->problem == NULL ? "syntax error" : p->problem;
     (void)orr_fail_at(err, ORR_E_SYNTAX, place(r, p->problem_mark), "not YAML: %s%s%s", problem,
@@ -509,7 +511,7 @@ static orr_status read_stream(reader *r, orr_tree **out) {
 orr_status orr_yaml_read(orr_arena *arena, const char *name, const char *text, size_t length,
                          orr_tree **out, orr_err *err) {
     ORR_TRY(orr_doc_check_text(name, &text, &length, err));
-    reader r = {.arena = arena, .err = err};
+    reader r = {.arena = arena, .text = text, .length = length, .err = err};
     r.name = name == NULL ? NULL : orr_arena_text(arena, name);
     if (!yaml_parser_initialize(&r.parser)) {
         return orr_fail(err, ORR_E_LIMIT, "the YAML text needs too much memory");
