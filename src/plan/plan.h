@@ -74,6 +74,8 @@ typedef struct orr_pipe {
     uint8_t placement;                  /* orr_placement */
     uint32_t first_layers, last_layers; /* ORR_SPLIT_COUNTS */
     uint32_t memory_limit;              /* schedules with a budget */
+    uint32_t reserved;
+    uint64_t layout_hash; /* of orr_plan.layout, which it stands for in memo keys; 0: none */
 } orr_pipe;
 typedef struct orr_batch {
     uint32_t mbs;           /* sequences of a micro-batch */
@@ -102,6 +104,16 @@ typedef struct orr_shard {
     uint8_t reserved[3];
 } orr_shard;
 
+/* A Megatron layout string taken apart: what each stage of the chain holds. Lives in the arena of
+ * the request that read it. */
+typedef struct orr_layout {
+    const char *text;
+    uint32_t stages;
+    uint32_t mtp_stage;     /* stage of the MTP depths; the last when there are none */
+    uint32_t mtp_layers;    /* "m" in the string */
+    const uint16_t *layers; /* [stages] "t" of each */
+} orr_layout;
+
 typedef struct orr_plan {
     uint32_t gpus;
     uint32_t gbs;     /* sequences of a step */
@@ -113,6 +125,7 @@ typedef struct orr_plan {
     orr_variant variant; /* the software's, with the plan's overrides */
     orr_recompute recompute;
     orr_shard shard;
+    const orr_layout *layout; /* NULL: none; not part of any memo key, see pipe.layout_hash */
 } orr_plan;
 
 /* Ranks that share the optimizer states of dense and of expert parameters. */
@@ -122,6 +135,13 @@ uint32_t orr_plan_expert_shards(const orr_plan *plan); /* gpus / (etp ep pp) */
 uint64_t orr_plan_tokens(const orr_plan *plan);
 /* The schedule module's key of this plan. */
 orr_schedule_spec orr_plan_schedule(const orr_plan *plan);
+/* Stages that a micro-batch crosses: pp*vpp, or pp where two directions share the ranks. */
+uint32_t orr_plan_stages(const orr_plan *plan);
+/* Place of a chunk in the chain of its direction, from 0; `second` (may be NULL) says whether it
+ * belongs to the second direction. */
+uint32_t orr_plan_stage(const orr_plan *plan, uint32_t rank, uint32_t chunk, bool *second);
+/* Stage that holds the multi-token-prediction depths: the last, unless a layout says otherwise. */
+uint32_t orr_plan_mtp_stage(const orr_plan *plan);
 
 enum { ORR_MAX_ASSUMPTIONS = 40, ORR_MAX_VIOLATIONS = 32 };
 
@@ -137,6 +157,8 @@ typedef struct orr_resolved {
     const orr_cluster *cluster;
     const orr_software *software;
     orr_plan plan;
+    /* What named the inputs, as given; NULL: taken by default. For orr_plan_write. */
+    const orr_tree *model_key, *hardware_key, *cluster_key, *software_key, *fabric_key;
     uint32_t assumption_count;
     orr_assumption assumption[ORR_MAX_ASSUMPTIONS];
 } orr_resolved;
@@ -147,6 +169,9 @@ typedef struct orr_resolved {
  * breaks a rule is not (see orr_plan_check). */
 orr_status orr_plan_resolve(orr_arena *arena, const orr_tree *keys, orr_resolved *out,
                             orr_err *err);
+/* Everything that is wrong with the keys, not only the first: a list of {status, message, hint,
+ * file, line, column}; empty when they resolve. */
+orr_tree *orr_plan_problems(orr_arena *arena, const orr_tree *keys);
 /* Keys from one file or several sources over each other: entries of `over` win. */
 orr_tree *orr_plan_merge(orr_arena *arena, const orr_tree *under, const orr_tree *over);
 /* The plan's keys back as a map that resolves to the same plan. */
@@ -165,15 +190,18 @@ typedef struct orr_violation {
     const char *message; /* with the numbers */
     const char *hint;    /* the nearest legal values */
 } orr_violation;
-/* All broken rules at once; returns how many, at most ORR_MAX_VIOLATIONS are written. */
+/* All broken rules at once, worst first; returns how many, at most ORR_MAX_VIOLATIONS are written. */
 uint32_t orr_plan_check(orr_arena *arena, const orr_resolved *resolved, orr_violation *violations);
 /* No ILLEGAL and no DOES_NOT_START; makes no text. */
 bool orr_plan_legal(const orr_resolved *resolved);
 /* Every rule {id, effect, summary}, for `orrery help rules` and the tests. */
 orr_tree *orr_plan_rules(orr_arena *arena);
 
+/* "E", "t", "m", "L" and "|", with "(x)*n" and "c*n" (spec: schedules.md §4). */
+orr_status orr_layout_read(orr_arena *arena, const char *text, orr_layout **out, orr_err *err);
 /* Layers of each chunk by the plan's placement, per chunk (arrays of pp*vpp): how many, and the
- * global index of the first. A chunk's layers are consecutive. */
+ * global index of the first. A chunk's layers are consecutive. ORR_E_INFEASIBLE when the placement
+ * does not take this many layers. */
 orr_status orr_plan_layers(const orr_model *model, const orr_plan *plan, uint32_t *count,
                            uint32_t *offset, orr_err *err);
 

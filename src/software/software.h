@@ -34,6 +34,18 @@ typedef enum orr_placement {
     ORR_PLACE_COST_WALK = 2, /* blocks by cumulative compute cost (nanotron) */
     ORR_PLACE_BALANCED = 3   /* min-max with head and MTP where L does not divide */
 } orr_placement;
+/* Launches that a framework refuses; bits. */
+typedef enum orr_refusal {
+    ORR_REFUSES_M_BELOW_PP_LESS_1 = 1 << 0, /* "m-below-pp-less-1": micro-batches < pp - 1 */
+    ORR_REFUSES_M_BELOW_PP = 1 << 1,        /* "m-below-pp": micro-batches < pp */
+    ORR_REFUSES_FSDP_PP = 1 << 2,           /* "fsdp-pp": sharded parameters and pp > 1 */
+    ORR_REFUSES_FSDP_EP = 1 << 3,           /* "fsdp-ep": sharded parameters and ep > 1 */
+    ORR_REFUSES_ZERO2_PP = 1 << 4,          /* "zero2-pp": sharded gradients and pp > 1 */
+    ORR_REFUSES_MOE_TP_NO_SP = 1 << 5,      /* "moe-tp-no-sp": MoE, tp > 1, sp off */
+    ORR_REFUSES_VPP = 1 << 6,               /* "vpp": has no virtual stages */
+    ORR_REFUSES_CP = 1 << 7,                /* "cp": has no context parallelism */
+    ORR_REFUSES_EP = 1 << 8                 /* "ep": has no expert parallelism */
+} orr_refusal;
 typedef enum orr_memory_figure {
     ORR_ALLOCATED = 0,
     ORR_RESERVED = 1,
@@ -89,6 +101,7 @@ typedef struct orr_software {
     uint8_t known;             /* 0: the default for unknown software, wide intervals */
     uint8_t assumed;
     uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
+    uint32_t refuses;         /* orr_refusal bits */
     /* time */
     double tp_overlap_fwd_frac, tp_overlap_bwd_frac; /* TP communication hidden */
     double cp_exposed_min_frac;
