@@ -157,7 +157,20 @@ typedef struct orr_transient {
     uint64_t loss_fwd, loss_bwd; /* moments A and B; head only. Replace the saved loss tensors */
     uint64_t dummy_wgrad; /* persistent bf16 weight-gradient dummies, distinct shapes: see link */
     uint64_t gather;      /* sequence-parallel gather buffer, grow-only */
+    /* Kept from the input to the weight gradient when a schedule parts them: inputs and output
+     * gradients of the linears. memory.md §4 */
+    uint64_t pending_w;
 } orr_transient;
+
+/* Parameter tensors as the framework registers them, front to back: optimizer buffers are laid out
+ * tensor by tensor. */
+typedef struct orr_param_tensor {
+    uint64_t numel;  /* on this rank, before optimizer sharding */
+    uint32_t repeat; /* equal tensors in a row */
+    uint8_t expert;  /* sharded by the expert data-parallel group */
+    uint8_t linear;  /* weight of a linear that low-precision formats quantise */
+    uint8_t reserved[2];
+} orr_param_tensor;
 
 enum { ORR_MAX_OPS = 160, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };
 
@@ -166,9 +179,12 @@ typedef struct orr_object {
     uint32_t op_count, saved_count;
     const orr_op *op; /* forward ops, then input gradients, then weight gradients */
     const orr_saved *saved;
-    uint64_t saved_all;   /* nothing recomputed */
-    uint64_t saved_loss;  /* of it, tensors of the loss (logits, softmax) */
-    uint64_t saved_input; /* the layer input alone: full recompute */
+    uint64_t saved_all;  /* nothing recomputed */
+    uint64_t saved_loss; /* of it, tensors of the loss (logits, softmax), listed last: */
+    uint32_t saved_loss_count;
+    uint32_t tensor_count;
+    const orr_param_tensor *tensor; /* [tensor_count]; sums to params */
+    uint64_t saved_input;           /* the layer input alone: full recompute */
     orr_params params;
     orr_transient transient;
     uint32_t weight_count; /* TE linear weights (rows, cols) for dummy gradients */
