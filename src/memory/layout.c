@@ -1,0 +1,93 @@
+/* Buffers of the distributed optimizer, element by element (spec: memory.md §2.1; vectors from
+ * running Megatron's own function: tests/data/memory/distopt_layout.json).
+ *
+ * Parameters go into the buffer in reverse order of registration, as their gradients become ready.
+ * Starts are aligned to 64 elements, bucket ends to what makes shards equal and aligned. */
+#include "memory/memory_int.h"
+
+#include "base/num.h"
+
+enum { START_ELEMENTS = 64, END_ELEMENTS = 128, BUSBW_ELEMENTS = 1 << 16 };
+
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y != 0) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+uint64_t orr_buffer_divisor(uint64_t shards, bool busbw_padding) {
+    uint64_t divisor = common_multiple(shards ? shards : 1, END_ELEMENTS);
+    return busbw_padding ? common_multiple(divisor, BUSBW_ELEMENTS) : divisor;
+}
+
+uint64_t orr_buffer_aligned(uint64_t numel) {
+    return orr_round_up_u64(numel, START_ELEMENTS);
+}
+
+/* The walk: an open bucket and the end of its last tensor. */
+typedef struct walk {
+    const orr_buffer_spec *spec;
+    orr_buffer_layout *out;
+    uint64_t divisor;
+    uint64_t bucket_start, end;
+    bool open; /* the bucket holds a tensor */
+} walk;
+
+static void close_bucket(walk *w, uint64_t end) {
+    uint64_t padded = orr_round_up_u64(end, w->divisor);
+    uint32_t index = w->out->bucket_count++;
+    if (w->out->bucket && index < w->out->max_buckets) {
+        w->out->bucket[index][0] = w->bucket_start;
+        w->out->bucket[index][1] = padded;
+    }
+    if (w->out->bucket_unpadded && index < w->out->max_buckets) {
+        w->out->bucket_unpadded[index] = end - w->bucket_start;
+    }
+    w->bucket_start = w->end = padded;
+    w->open = false;
+}
+
+static void place(walk *w, uint64_t numel, bool alone, uint32_t index) {
+    uint64_t start = orr_round_up_u64(w->end, START_ELEMENTS);
+    if (alone && w->open) {
+        close_bucket(w, start);
+        start = w->end;
+    }
+    w->end = start + numel;
+    w->open = true;
+    if (w->out->range) {
+        w->out->range[index][0] = start;
+        w->out->range[index][1] = w->end;
+    }
+    if (w->out->bucket_of) {
+        w->out->bucket_of[index] = w->out->bucket_count;
+    }
+    uint64_t limit = w->spec->bucket_elements;
+    if (alone || (limit != 0 && w->end - w->bucket_start >= limit)) {
+        close_bucket(w, w->end);
+    }
+}
+
+void orr_buffer_lay_out(const orr_buffer_spec *spec, orr_buffer_layout *out) {
+    walk w = {
+        .spec = spec, .out = out, .divisor = orr_buffer_divisor(spec->shards, spec->busbw_padding)};
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < spec->tensor_count; i++) {
+        index += spec->tensor[i].repeat;
+    }
+    out->bucket_count = 0;
+    for (uint32_t i = spec->tensor_count; i-- > 0;) {
+        for (uint32_t k = 0; k < spec->tensor[i].repeat; k++) {
+            place(&w, spec->tensor[i].numel, spec->alone && spec->alone[i], --index);
+        }
+    }
+    if (w.open) {
+        close_bucket(&w, w.end);
+    }
+    out->total = w.end;
+    out->shard = w.end / (spec->shards ? spec->shards : 1);
+}
