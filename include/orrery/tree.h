@@ -37,8 +37,10 @@ ORR_API void orr_arena_free(orr_arena *arena); /* NULL is fine */
 ORR_API orr_tree_kind orr_tree_kind_of(const orr_tree *node);
 ORR_API orr_span orr_tree_span(const orr_tree *node);
 ORR_API size_t orr_tree_size(const orr_tree *node); /* children of list or map */
-ORR_API const orr_tree *orr_tree_at(const orr_tree *node, size_t index);    /* NULL outside */
-ORR_API const char *orr_tree_key(const orr_tree *map, size_t index);        /* NULL outside */
+ORR_API const orr_tree *orr_tree_at(const orr_tree *node, size_t index); /* NULL outside */
+ORR_API const char *orr_tree_key(const orr_tree *map, size_t index);     /* NULL outside */
+/* Where the key was read; for a key that was put, and outside, the map's own place. */
+ORR_API orr_span orr_tree_key_span(const orr_tree *map, size_t index);
 ORR_API const orr_tree *orr_tree_get(const orr_tree *map, const char *key); /* NULL when absent */
 ORR_API const orr_tree *orr_tree_path(const orr_tree *map, const char *dotted); /* "a.b.0.c" */
 ORR_API bool orr_tree_bool(const orr_tree *node, bool otherwise);

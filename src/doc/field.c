@@ -383,7 +383,7 @@ bool orr_field_store_default(const orr_field *field, orr_arena *arena, void *tar
     orr_tree *node = NULL;
     if (field->type != ORR_FIELD_TREE) {
         node = orr_tree_new_text(arena, field->fallback);
-    } else if (orr_doc_read(arena, NULL, field->fallback, strlen(field->fallback), &node, NULL) !=
+    } else if (orr_yaml_read(arena, NULL, field->fallback, strlen(field->fallback), &node, NULL) !=
                ORR_OK) {
         return false;
     }

@@ -196,9 +196,12 @@ static orr_tree *walk_object(walker *w, json_t *value) {
     orr_tree *map = orr_tree_new_map(w->arena);
     skip_mark(w, '{');
     for (void *i = json_object_iter(value); i != NULL; i = json_object_iter_next(value, i)) {
+        skip_space(w);
+        orr_span at = {w->name, w->line, w->column};
         skip_string(w);
         skip_mark(w, ':');
-        orr_tree_put(w->arena, map, json_object_iter_key(i), walk(w, json_object_iter_value(i)));
+        orr_tree *child = walk(w, json_object_iter_value(i));
+        orr_tree_put_at(w->arena, map, json_object_iter_key(i), at, child);
         skip_mark(w, ',');
     }
     skip_mark(w, '}');

@@ -79,7 +79,7 @@ static void read_given(collector *c, const orr_schema *schema, const orr_tree *m
         const orr_tree *value = orr_tree_at(map, i);
         int index = find_field(schema, name);
         if (index < 0 && !schema->open) {
-            report_unknown(c, schema, name, orr_tree_span(value));
+            report_unknown(c, schema, name, orr_tree_key_span(map, i));
         }
         if (index < 0 || orr_tree_kind_of(value) == ORR_TREE_NULL) {
             continue;

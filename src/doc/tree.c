@@ -40,6 +40,15 @@ const char *orr_tree_key(const orr_tree *map, size_t index) {
     return map->as.map.entries[index].key;
 }
 
+orr_span orr_tree_key_span(const orr_tree *map, size_t index) {
+    orr_span span = orr_tree_span(map);
+    if (orr_tree_key(map, index) != NULL && map->as.map.entries[index].line > 0) {
+        span.line = map->as.map.entries[index].line;
+        span.column = map->as.map.entries[index].column;
+    }
+    return span;
+}
+
 static bool key_is(const tree_entry *entry, const char *key, size_t length) {
     return strncmp(entry->key, key, length) == 0 && entry->key[length] == '\0';
 }
@@ -224,7 +233,7 @@ static void build_index(orr_arena *arena, orr_tree *map, uint32_t slots) {
 }
 
 /* Appends an entry whose key is not there yet; the key is in the arena already. */
-static void append_entry(orr_arena *arena, orr_tree *map, const char *key, orr_tree *child) {
+static void append_entry(orr_arena *arena, orr_tree *map, tree_entry entry) {
     uint32_t count = map->count;
     /* Full exactly at powers of two (and empty), so that no capacity need be kept. */
     if (count == 0 || (count >= INITIAL_CAPACITY && (count & (count - 1)) == 0)) {
@@ -235,25 +244,31 @@ static void append_entry(orr_arena *arena, orr_tree *map, const char *key, orr_t
         }
         map->as.map.entries = entries;
     }
-    map->as.map.entries[count] = (tree_entry){key, child};
+    map->as.map.entries[count] = entry;
     map->count = count + 1;
     uint32_t slots = index_slots(map->count);
     if (map->count == INDEX_FROM ||
         (map->count > INDEX_FROM && slots != index_slots(map->count - 1))) {
         build_index(arena, map, slots);
     } else if (map->as.map.index != NULL) {
-        *index_slot(map, slots, key, strlen(key)) = map->count;
+        *index_slot(map, slots, entry.key, strlen(entry.key)) = map->count;
     }
 }
 
-orr_tree *orr_tree_put(orr_arena *arena, orr_tree *map, const char *key, orr_tree *child) {
+void orr_tree_put_at(orr_arena *arena, orr_tree *map, const char *key, orr_span at,
+                     orr_tree *child) {
     size_t length = strlen(key);
     tree_entry *entry = find_entry(map, key, length);
     if (entry != NULL) {
         entry->child = child;
     } else {
-        append_entry(arena, map, orr_arena_copy(arena, key, length), child);
+        const char *copy = orr_arena_copy(arena, key, length);
+        append_entry(arena, map, (tree_entry){copy, child, at.line, at.column});
     }
+}
+
+orr_tree *orr_tree_put(orr_arena *arena, orr_tree *map, const char *key, orr_tree *child) {
+    orr_tree_put_at(arena, map, key, (orr_span){0}, child);
     return child;
 }
 
@@ -297,9 +312,10 @@ orr_tree *orr_tree_copy(orr_arena *arena, const orr_tree *node) {
         copy->as.map.entries = NULL;
         copy->as.map.index = NULL;
         for (uint32_t i = 0; i < node->count; i++) {
-            const tree_entry *entry = &node->as.map.entries[i];
-            append_entry(arena, copy, orr_arena_text(arena, entry->key),
-                         orr_tree_copy(arena, entry->child));
+            tree_entry entry = node->as.map.entries[i];
+            entry.key = orr_arena_text(arena, entry.key);
+            entry.child = orr_tree_copy(arena, entry.child);
+            append_entry(arena, copy, entry);
         }
         break;
     case ORR_TREE_NULL:

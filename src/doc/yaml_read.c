@@ -365,7 +365,7 @@ static orr_status read_entry(reader *r, const yaml_event_t *key_event, uint32_t 
     if (merging) {
         *merge = child;
     } else {
-        orr_tree_put(r->arena, map, key, child);
+        orr_tree_put_at(r->arena, map, key, at, child);
     }
     *height = below + 1 > *height ? below + 1 : *height;
     return ORR_OK;
@@ -380,7 +380,8 @@ static orr_status merge_one(reader *r, orr_tree *map, const orr_tree *from) {
     for (uint32_t i = 0; i < from->count; i++) {
         const tree_entry *entry = &from->as.map.entries[i];
         if (orr_tree_get(map, entry->key) == NULL) {
-            orr_tree_put(r->arena, map, entry->key, entry->child);
+            orr_span at = {r->name, entry->line, entry->column};
+            orr_tree_put_at(r->arena, map, entry->key, at, entry->child);
         }
     }
     return ORR_OK;

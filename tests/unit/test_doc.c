@@ -145,6 +145,9 @@ static void json_places(void **state) {
     assert_place(root, "e", 3, 16);
     assert_place(root, "t", 3, 23);
     assert_place(root, "z", 4, 8);
+    assert_int_equal(orr_tree_key_span(root, 1).line, 3);
+    assert_int_equal(orr_tree_key_span(root, 1).column, 3);
+    assert_int_equal(orr_tree_key_span(root, 4).column, 2);
 }
 
 static void json_refusals(void **state) {
@@ -216,6 +219,8 @@ static void yaml_places(void **state) {
     assert_place(root, "b.1", 4, 5);
     assert_place(root, "b.1.\xc3\xa9", 4, 9);
     assert_place(root, "b.1.f", 4, 15);
+    assert_int_equal(orr_tree_key_span(root, 1).line, 2);
+    assert_int_equal(orr_tree_key_span(orr_tree_path(root, "b.1"), 1).column, 12);
 }
 
 static void yaml_refusals(void **state) {
