@@ -31,6 +31,11 @@ typedef struct orr_prices_table orr_cost_table;
 orr_status orr_cost_table_new(orr_arena *arena, const orr_cluster *cluster,
                               const orr_software *software, const orr_cost_table **out,
                               orr_err *err);
+/* The same with constants other than the built-in ones; they must outlive the table. */
+struct orr_calibration;
+orr_status orr_cost_table_of(orr_arena *arena, const struct orr_calibration *calibration,
+                             const orr_cluster *cluster, const orr_software *software,
+                             const orr_cost_table **out, orr_err *err);
 /* One op, alone on the device. */
 orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op);
 /* One collective of a group; rank_bytes as in orr_collective. */

@@ -1,0 +1,416 @@
+/* Reading calibration files, and choosing the fit for an accelerator. */
+#include "cost/calibration.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/embedded.h"
+#include "base/err.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "doc/doc.h"
+
+/* In the order of the enums; a record names its architecture and dtype. */
+static const char *const ARCHES[] = {"volta", "ampere", "ada",   "hopper", "blackwell",
+                                     "cdna2", "cdna3",  "cdna4", "other",  NULL};
+static const char *const DTYPES[] = {"bf16",  "fp16",      "fp32",  "fp8",
+                                     "mxfp8", "fp8_block", "nvfp4", NULL};
+static const char *const OPS[] = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", NULL};
+static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host", NULL};
+static const char *const MEMOPS[] = {"elementwise", "norm_fwd",  "norm_bwd", "softmax", "permute",
+                                     "loss",        "embedding", "cast",     "eager",   NULL};
+_Static_assert(sizeof ARCHES / sizeof *ARCHES == ORR_ARCH_COUNT + 1, "one name an architecture");
+_Static_assert(sizeof DTYPES / sizeof *DTYPES == ORR_DTYPE_COUNT + 1, "one name a dtype");
+_Static_assert(sizeof OPS / sizeof *OPS == ORR_COLLECTIVE_COUNT + 1, "one name an operation");
+_Static_assert(sizeof MEMOPS / sizeof *MEMOPS == ORR_MEMOP_COUNT + 1, "one name a family");
+
+const char *orr_collective_name(orr_collective op) {
+    return op < ORR_COLLECTIVE_COUNT ? OPS[op] : "unknown";
+}
+
+const char *orr_memop_name(orr_memop family) {
+    return family < ORR_MEMOP_COUNT ? MEMOPS[family] : "unknown";
+}
+
+#define AT(T, member) offsetof(T, member)
+#define TEXT(T, key, member, text)                                                                 \
+    {.name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .doc = (text)}
+#define CHOICE(T, key, member, list, text)                                                         \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_ENUM,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .values = (list),                                                                             \
+     .doc = (text)}
+#define FLAG(T, key, member, text)                                                                 \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_BOOL,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .fallback = "false",                                                                          \
+     .doc = (text)}
+#define SECONDS(T, key, member, text)                                                              \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .max = 1,                                                                                     \
+     .unit = "s",                                                                                  \
+     .doc = (text)}
+#define RATE(T, key, member, text)                                                                 \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .min = 1e3,                                                                                   \
+     .max = 1e16,                                                                                  \
+     .unit = "bytes/s",                                                                            \
+     .doc = (text)}
+#define NUMBER(T, key, member, least, most, text)                                                  \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .doc = (text)}
+/* The fields of orr_fit inside a record. */
+#define FIT_FIELDS(T)                                                                              \
+    TEXT(T, "device", fit.device, "Catalog name of the accelerator it was measured on."),          \
+        TEXT(T, "source", fit.source, "Tables or documents, with versions."),                      \
+        CHOICE(T, "arch", fit.arch, ARCHES, "Architecture whose other devices may use it."),       \
+        FLAG(T, "assumed", fit.assumed, "Not measured: from documents or by analogy."),            \
+        {.name = "rows",                                                                           \
+         .type = ORR_FIELD_U32,                                                                    \
+         .offset = AT(T, fit.rows),                                                                \
+         .fallback = "0",                                                                          \
+         .doc = "Measurements behind it."},                                                        \
+        NUMBER(T, "units", fit.units, 1, 1e5, "SMs or CUs it was fitted with."),                   \
+        {.name = "peak",                                                                           \
+         .type = ORR_FIELD_QUANTITY,                                                               \
+         .offset = AT(T, fit.peak_flops),                                                          \
+         .min = 1e9,                                                                               \
+         .max = 1e18,                                                                              \
+         .unit = "flop/s",                                                                         \
+         .doc = "Dense peak it was fitted with."},                                                 \
+        RATE(T, "hbm", fit.hbm_Bps, "Memory bandwidth it was fitted with."),                       \
+        NUMBER(T, "error_small", fit.error_small_frac, 0, 10,                                      \
+               "Relative error, one sd, below the training sizes."),                               \
+        NUMBER(T, "error_training", fit.error_training_frac, 0, 10,                                \
+               "Relative error, one sd, at training sizes.")
+
+static const orr_field GEMM_FIELDS[] = {
+    FIT_FIELDS(orr_gemm_fit),
+    {.name = "dtype",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(orr_gemm_fit, dtype),
+     .values = DTYPES,
+     .doc = "Element type of the operands."},
+    SECONDS(orr_gemm_fit, "start", constants.start_s, "Launch and drain."),
+    NUMBER(orr_gemm_fit, "efficiency", constants.efficiency, 1e-3, 10, "Of peak, main loop."),
+    NUMBER(orr_gemm_fit, "hbm_frac", constants.hbm_frac, 1e-3, 10, "Of HBM bandwidth."),
+    SECONDS(orr_gemm_fit, "tile", constants.tile_s, "Prologue and epilogue of a wave."),
+    RATE(orr_gemm_fit, "unit_rate", constants.unit_Bps, "Operands from L2 into one unit."),
+    NUMBER(orr_gemm_fit, "occupancy", constants.occupancy, 1e-3, 1e9, "HBM reach by busy units."),
+    NUMBER(orr_gemm_fit, "serial_output", constants.serial_output, 0, 1,
+           "Part of the output write that nothing hides."),
+    NUMBER(orr_gemm_fit, "throttle", constants.throttle, 0, 1, "Per decade above 1 ms."),
+    NUMBER(orr_gemm_fit, "norm", constants.norm, 0.5, 1e3, "How sharply the slowest decides."),
+    SECONDS(orr_gemm_fit, "split", constants.split_s, "A reduction over K splits."),
+    NUMBER(orr_gemm_fit, "quantisation", constants.quantisation, 0, 1, "1: whole waves."),
+};
+static const orr_schema GEMM_SCHEMA = {"GEMM fit", GEMM_FIELDS,
+                                       sizeof GEMM_FIELDS / sizeof *GEMM_FIELDS, false};
+
+static const orr_field COLLECTIVE_FIELDS[] = {
+    {.name = "device",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(orr_collective_fit, device),
+     .doc = "Catalog name of the accelerator it was measured on."},
+    {.name = "source",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(orr_collective_fit, source),
+     .doc = "Tables or documents."},
+    {.name = "library",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(orr_collective_fit, library),
+     .doc = "Communication library and version."},
+    {.name = "op",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(orr_collective_fit, op),
+     .values = OPS,
+     .doc = "Operation."},
+    {.name = "topology",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(orr_collective_fit, topology),
+     .values = TOPOLOGIES,
+     .doc = "How the device's links are laid."},
+    {.name = "assumed",
+     .type = ORR_FIELD_BOOL,
+     .offset = AT(orr_collective_fit, assumed),
+     .fallback = "false",
+     .doc = "Not measured: by analogy."},
+    {.name = "ranks",
+     .type = ORR_FIELD_U32,
+     .offset = AT(orr_collective_fit, ranks),
+     .min = 2,
+     .max = ORR_MAX_GPUS,
+     .doc = "Members, all in one scale-up domain."},
+    RATE(orr_collective_fit, "link", link_Bps, "All scale-up links of the device."),
+    NUMBER(orr_collective_fit, "error", error_frac, 0, 10, "Relative error, one sd."),
+    SECONDS(orr_collective_fit, "small_start", segments.small_start_s, "Low-latency protocol."),
+    RATE(orr_collective_fit, "small_rate", segments.small_Bps, "Its bus bandwidth."),
+    SECONDS(orr_collective_fit, "large_start", segments.large_start_s, "Bandwidth protocol."),
+    RATE(orr_collective_fit, "large_rate", segments.large_Bps, "Its bus bandwidth."),
+};
+static const orr_schema COLLECTIVE_SCHEMA = {"collective fit", COLLECTIVE_FIELDS,
+                                             sizeof COLLECTIVE_FIELDS / sizeof *COLLECTIVE_FIELDS,
+                                             false};
+
+#define EFFICIENCY(key, member, text) NUMBER(orr_arch_fit, key, member, 1e-3, 10, text)
+#define ERROR_OF(key, member) NUMBER(orr_arch_fit, key, member, 0, 10, "Relative error, one sd.")
+#define FAMILY(key, index) EFFICIENCY(key, memory_frac[index], "Share of HBM bandwidth reached.")
+
+static const orr_field ARCH_FIELDS[] = {
+    {.name = "source",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(orr_arch_fit, source),
+     .doc = "What it was fitted on."},
+    {.name = "arch",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(orr_arch_fit, arch),
+     .values = ARCHES,
+     .doc = "Architecture."},
+    {.name = "assumed",
+     .type = ORR_FIELD_BOOL,
+     .offset = AT(orr_arch_fit, assumed),
+     .fallback = "false",
+     .doc = "By analogy with another architecture."},
+    EFFICIENCY("gemm_factor", gemm_factor, "On the sustained GEMM time."),
+    EFFICIENCY("fp8_efficiency", fp8_efficiency, "Of the FP8 peak in the main loop."),
+    EFFICIENCY("fp4_efficiency", fp4_efficiency, "Of the FP4 peak in the main loop."),
+    ERROR_OF("gemm_error", gemm_error_frac),
+    EFFICIENCY("grouped_frac", grouped_frac, "Grouped by batched efficiency."),
+    SECONDS(orr_arch_fit, "group", group_s, "Host and launch per local expert."),
+    ERROR_OF("grouped_error", grouped_error_frac),
+    SECONDS(orr_arch_fit, "attention_start", attention.start_s, "Launch of an attention kernel."),
+    EFFICIENCY("attention", attention.efficiency, "Of peak, head dimension 120 and up."),
+    EFFICIENCY("attention_medium", attention.medium_frac, "Of it below 120."),
+    EFFICIENCY("attention_narrow", attention.narrow_frac, "Of it below 80."),
+    SECONDS(orr_arch_fit, "attention_tile", attention.tile_s, "Ramp of one tile."),
+    EFFICIENCY("attention_backward_flops", attention.backward_flops, "Arithmetic by forward."),
+    EFFICIENCY("attention_backward", attention.backward_frac, "Efficiency by forward."),
+    ERROR_OF("attention_error", attention_error_frac),
+    SECONDS(orr_arch_fit, "memory_start", memory_start_s, "Each memory-bound kernel."),
+    FAMILY("elementwise", ORR_MEMOP_ELEMENTWISE),
+    FAMILY("norm_fwd", ORR_MEMOP_NORM_FWD),
+    FAMILY("norm_bwd", ORR_MEMOP_NORM_BWD),
+    FAMILY("softmax", ORR_MEMOP_SOFTMAX),
+    FAMILY("permute", ORR_MEMOP_PERMUTE),
+    FAMILY("loss", ORR_MEMOP_LOSS),
+    FAMILY("embedding", ORR_MEMOP_EMBEDDING),
+    FAMILY("cast", ORR_MEMOP_CAST),
+    FAMILY("eager", ORR_MEMOP_EAGER),
+    ERROR_OF("memory_error", memory_error_frac),
+};
+static const orr_schema ARCH_SCHEMA = {"architecture fit", ARCH_FIELDS,
+                                       sizeof ARCH_FIELDS / sizeof *ARCH_FIELDS, false};
+
+/* A bool field is a byte of type bool; records keep it in a uint8_t of the same size. */
+_Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
+
+static orr_status add_gemm(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                           orr_err *err) {
+    if (into->gemm_count == ORR_MAX_FITS) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d GEMM fits",
+                           (int)ORR_MAX_FITS);
+    }
+    ORR_TRY(orr_schema_read(&GEMM_SCHEMA, arena, record, &into->gemm[into->gemm_count], NULL, err));
+    into->gemm_count++;
+    return ORR_OK;
+}
+
+static orr_status add_collective(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                                 orr_err *err) {
+    if (into->collective_count == ORR_MAX_FITS) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d collective fits",
+                           (int)ORR_MAX_FITS);
+    }
+    ORR_TRY(orr_schema_read(&COLLECTIVE_SCHEMA, arena, record,
+                            &into->collective[into->collective_count], NULL, err));
+    into->collective_count++;
+    return ORR_OK;
+}
+
+static orr_status add_arch(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                           orr_err *err) {
+    if (into->arch_count == ORR_ARCH_COUNT) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record),
+                           "more than one record an architecture");
+    }
+    orr_arch_fit *fit = &into->arch[into->arch_count];
+    ORR_TRY(orr_schema_read(&ARCH_SCHEMA, arena, record, fit, NULL, err));
+    for (uint32_t i = 0; i < into->arch_count; i++) {
+        if (into->arch[i].arch == fit->arch) {
+            return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(record),
+                               "architecture %s is described twice", ARCHES[fit->arch]);
+        }
+    }
+    into->arch_count++;
+    return ORR_OK;
+}
+
+orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
+                               orr_err *err) {
+    static const struct {
+        const char *class;
+        orr_status (*add)(orr_arena *, const orr_tree *, orr_calibration *, orr_err *);
+    } classes[] = {{"gemm", add_gemm}, {"collectives", add_collective}, {"architecture", add_arch}};
+    const orr_tree *name = orr_tree_get(file, "class");
+    const orr_tree *fits = orr_tree_get(file, "fits");
+    if (orr_tree_kind_of(fits) != ORR_TREE_LIST) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(file),
+                           "a calibration file needs a list \"fits\"");
+    }
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        if (strcmp(orr_tree_text(name, ""), classes[i].class) != 0) {
+            continue;
+        }
+        for (size_t r = 0; r < orr_tree_size(fits); r++) {
+            ORR_TRY(classes[i].add(arena, orr_tree_at(fits, r), into, err));
+        }
+        return ORR_OK;
+    }
+    return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
+                       "unknown class \"%s\" of a calibration file, expected gemm, collectives or "
+                       "architecture",
+                       orr_tree_text(name, ""));
+}
+
+orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err) {
+    static const char FOLDER[] = "calibration/";
+    orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
+    for (size_t i = 0; i < orr_embedded_count; i++) {
+        const orr_embedded *file = &orr_embedded_files[i];
+        if (strncmp(file->path, FOLDER, sizeof FOLDER - 1) == 0) {
+            orr_tree *tree = NULL;
+            ORR_TRY(orr_doc_read(arena, file->path, file->bytes, file->length, &tree, err));
+            ORR_TRY(orr_calibration_add(arena, tree, calibration, err));
+        }
+    }
+    *out = calibration;
+    return ORR_OK;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+static bool is_amd(uint8_t arch) {
+    return arch == ORR_ARCH_CDNA2 || arch == ORR_ARCH_CDNA3 || arch == ORR_ARCH_CDNA4;
+}
+
+/* How unlike two architectures are: 0 the same, small for neighbours of a vendor. */
+static double arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
+    if (accelerator->arch == arch) {
+        return 0;
+    }
+    bool amd = accelerator->vendor == ORR_AMD;
+    double generations =
+        accelerator->arch > arch ? accelerator->arch - arch : arch - accelerator->arch;
+    return (amd == is_amd(arch) ? 100 : 1000) + generations;
+}
+
+/* How far a fit's data sheet is from the accelerator's, in log ratios. */
+static double sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {
+    return fabs(log(accelerator->units / fit->units)) +
+           fabs(log(accelerator->hbm_Bps / fit->hbm_Bps));
+}
+
+static orr_kin kin_of(double distance, bool same) {
+    return same ? ORR_KIN_SAME : distance < 100 ? ORR_KIN_ARCH : ORR_KIN_OTHER;
+}
+
+const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
+                                         const orr_accelerator *accelerator, orr_dtype dtype,
+                                         orr_kin *kin) {
+    const orr_gemm_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->gemm_count; i++) {
+        const orr_gemm_fit *fit = &calibration->gemm[i];
+        if (fit->dtype != dtype) {
+            continue;
+        }
+        bool same = orr_name_equal(fit->fit.device, accelerator->name);
+        double arch = arch_distance(accelerator, fit->fit.arch);
+        double distance = same ? -1 : arch + sheet_distance(accelerator, &fit->fit);
+        if (distance < least) {
+            least = distance;
+            best = fit;
+            *kin = kin_of(arch, same);
+        }
+    }
+    return best;
+}
+
+const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
+                                         const orr_accelerator *accelerator, orr_kin *kin) {
+    const orr_arch_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->arch_count; i++) {
+        double distance = arch_distance(accelerator, calibration->arch[i].arch);
+        if (distance < least) {
+            least = distance;
+            best = &calibration->arch[i];
+            *kin = kin_of(distance, false);
+        }
+    }
+    return best;
+}
+
+/* The device whose collectives stand for an accelerator's. */
+static const orr_collective_fit *collective_donor(const orr_calibration *calibration,
+                                                  const orr_accelerator *accelerator,
+                                                  orr_collective op, orr_kin *kin) {
+    const orr_collective_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->collective_count; i++) {
+        const orr_collective_fit *fit = &calibration->collective[i];
+        if (fit->op != op) {
+            continue;
+        }
+        bool same = orr_name_equal(fit->device, accelerator->name);
+        double topology = fit->topology == accelerator->topology ? 0 : 1000;
+        double link = fabs(log(accelerator->link_Bps / fit->link_Bps));
+        double distance = same ? -1 : topology + link;
+        if (distance < least) {
+            least = distance;
+            best = fit;
+            *kin = same ? ORR_KIN_SAME : distance < 0.7 ? ORR_KIN_ARCH : ORR_KIN_OTHER;
+        }
+    }
+    return best;
+}
+
+uint32_t orr_calibration_collective(const orr_calibration *calibration,
+                                    const orr_accelerator *accelerator, orr_collective op,
+                                    const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
+                                    orr_kin *kin) {
+    const orr_collective_fit *donor = collective_donor(calibration, accelerator, op, kin);
+    uint32_t count = 0;
+    for (uint32_t i = 0; donor != NULL && i < calibration->collective_count; i++) {
+        const orr_collective_fit *fit = &calibration->collective[i];
+        if (fit->op != op || strcmp(fit->device, donor->device) != 0) {
+            continue;
+        }
+        /* a record of a newer library comes later and replaces the older one */
+        uint32_t at = 0;
+        while (at < count && out[at]->ranks < fit->ranks) {
+            at++;
+        }
+        if (at < count && out[at]->ranks == fit->ranks) {
+            out[at] = fit;
+        } else if (count < ORR_MAX_RANK_POINTS) {
+            for (uint32_t j = count; j > at; j--) {
+                out[j] = out[j - 1];
+            }
+            out[at] = fit;
+            count++;
+        }
+    }
+    return count;
+}

@@ -1,0 +1,98 @@
+/* Calibration files: constants of the kernel models with their fit errors and provenance.
+ *
+ * Four classes of file, each a list of records: `gemm`, `attention` and `collectives` hold fits to
+ * measured kernels per device, `architecture` holds what training runs say beyond kernels
+ * (steptime.md §4). The files of data/calibration are built in; `orrery calibrate` makes them. */
+#ifndef ORR_COST_CALIBRATION_H
+#define ORR_COST_CALIBRATION_H
+
+#include "cost/models.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+#include "program/program.h"
+
+enum { ORR_MAX_FITS = 512, ORR_MAX_RANK_POINTS = 12 };
+
+/* Where a fit comes from and how far it is off: shared by all records. Errors are one standard
+ * deviation, relative, of rows the fit has not seen. */
+typedef struct orr_fit {
+    const char *device;                /* catalog name of the accelerator it was measured on */
+    const char *source;                /* tables or documents, with their versions */
+    uint8_t arch;                      /* orr_arch */
+    uint8_t assumed;                   /* not measured: from documents or by analogy */
+    uint32_t rows;                     /* measurements behind it */
+    double units, peak_flops, hbm_Bps; /* the data sheet it was fitted with */
+    double error_small_frac, error_training_frac; /* by judging.md's training subset */
+} orr_fit;
+
+typedef struct orr_gemm_fit {
+    orr_fit fit;
+    uint8_t dtype; /* orr_dtype */
+    orr_gemm_constants constants;
+} orr_gemm_fit;
+
+typedef struct orr_collective_fit {
+    const char *device, *source, *library;
+    uint8_t op;       /* orr_collective */
+    uint8_t topology; /* orr_topology of the device's links */
+    uint8_t assumed;
+    uint32_t ranks;
+    double link_Bps; /* the data sheet's */
+    double error_frac;
+    orr_segments segments; /* bandwidths are bus bandwidths */
+} orr_collective_fit;
+
+/* What training adds to kernels measured alone, per architecture. */
+typedef struct orr_arch_fit {
+    const char *source;
+    uint8_t arch, assumed;
+    double gemm_factor;    /* on the sustained GEMM time */
+    double fp8_efficiency; /* of the FP8 peak, in a tile's main loop */
+    double fp4_efficiency;
+    double gemm_error_frac; /* left after the factor */
+    double grouped_frac;    /* efficiency of a grouped GEMM by that of a batched one */
+    double group_s;         /* host and launch per local expert */
+    double grouped_error_frac;
+    orr_attention_constants attention;
+    double attention_error_frac;
+    double memory_start_s;               /* a kernel */
+    double memory_frac[ORR_MEMOP_COUNT]; /* of HBM bandwidth, where the software does not say */
+    double memory_error_frac;
+} orr_arch_fit;
+
+/* Large: lives in an arena. */
+typedef struct orr_calibration {
+    uint32_t gemm_count, collective_count, arch_count;
+    orr_gemm_fit gemm[ORR_MAX_FITS];
+    orr_collective_fit collective[ORR_MAX_FITS];
+    orr_arch_fit arch[ORR_ARCH_COUNT];
+} orr_calibration;
+
+/* Adds one parsed file. Errors: unknown class or field, out of range, too many records. */
+orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
+                               orr_err *err);
+/* All files of data/calibration that are built into the library. */
+orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err);
+
+/* The fit of a device, or of the nearest of its architecture, or of the vendor's newest: *kin says
+ * how near. NULL only when the calibration is empty. */
+typedef enum orr_kin {
+    ORR_KIN_SAME = 0, /* this device */
+    ORR_KIN_ARCH = 1, /* another device of the architecture */
+    ORR_KIN_OTHER = 2 /* another architecture: assumed */
+} orr_kin;
+const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
+                                         const orr_accelerator *accelerator, orr_dtype dtype,
+                                         orr_kin *kin);
+const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
+                                         const orr_accelerator *accelerator, orr_kin *kin);
+/* Fits of one operation, by rank count; returns how many. */
+uint32_t orr_calibration_collective(const orr_calibration *calibration,
+                                    const orr_accelerator *accelerator, orr_collective op,
+                                    const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
+                                    orr_kin *kin);
+
+const char *orr_collective_name(orr_collective op);
+const char *orr_memop_name(orr_memop family);
+
+#endif

@@ -1,0 +1,58 @@
+/* Collective algorithms. Which of them a library would use is decided in policy.c.
+ *
+ * Inside a scale-up domain two measured segments stand for a low-latency and a bandwidth protocol;
+ * across domains rings and trees are limited by the NICs of the members (steptime.md §2.6,
+ * kernels.md §6.2). Ignored: contention with other groups on shared links, SHARP in the network. */
+#include "base/num.h"
+#include "cost/models.h"
+
+double orr_segments_time_s(const orr_segments *segments, double wire_bytes) {
+    double small = segments->small_start_s + wire_bytes / segments->small_Bps;
+    double large = segments->large_start_s + wire_bytes / segments->large_Bps;
+    return orr_min_f64(small, large);
+}
+
+/* A ring through all ranks enters and leaves every domain once per step of the ring; its domain's
+ * NICs share the crossing. */
+double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
+    double rounds = all_reduce ? 2 : 1; /* reduce-scatter, then all-gather */
+    double nic = all_reduce ? rails->nic_Bps * (rails->ranks - 1) / (rails->domains - 1)
+                            : rails->nic_Bps * rails->inner;
+    double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
+    double wire = rounds * (rails->ranks - 1) / rails->ranks * bytes;
+    double hops =
+        (rails->domains - 1) * rails->hop_s + (rails->ranks - rails->domains) * rails->peer_hop_s;
+    return rails->base_s + rounds * hops + wire / bus_Bps;
+}
+
+/* A double binary tree over domains, rings inside. */
+double orr_rails_tree_s(const orr_rails *rails, double bytes) {
+    static const double HOP_FACTOR = 1.5, BUS_FRAC = 0.85; /* steptime.md §2.6 */
+    double nic = rails->nic_Bps * (rails->ranks - 1) / (rails->domains - 1);
+    double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
+    double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
+    double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
+    double hops =
+        2 * depth * HOP_FACTOR * rails->hop_s + 2 * (rails->inner - 1) * rails->peer_hop_s;
+    return rails->base_s + hops + wire / (BUS_FRAC * bus_Bps);
+}
+
+/* Every rank sends what leaves its domain through its own NIC; the rest, and what arrives for its
+ * neighbours, goes over the scale-up links meanwhile. */
+double orr_rails_all_to_all_s(const orr_rails *rails, double bytes, double crossing_frac) {
+    double outside = bytes * crossing_frac / rails->nic_Bps;
+    double inside =
+        rails->inner > 1 ? bytes * (rails->inner - 1) / rails->inner / rails->inner_Bps : 0;
+    double hops =
+        (rails->domains - 1) * rails->hop_s + (rails->ranks - rails->domains) * rails->peer_hop_s;
+    return rails->base_s + hops + orr_max_f64(outside, inside);
+}
+
+double orr_distinct_places(double places, double topk, double experts) {
+    double here = experts / places; /* experts of one place */
+    double missed = 1;              /* no choice falls on it: C(E - E/P, k) / C(E, k) */
+    for (double i = 0; i < topk; i++) {
+        missed *= orr_max_f64(0, (experts - here - i) / (experts - i));
+    }
+    return places * (1 - missed);
+}

@@ -1,0 +1,66 @@
+/* A cost table from inside: what was chosen from the calibration for one accelerator, cluster and
+ * software, ready to price. */
+#ifndef ORR_COST_INT_H
+#define ORR_COST_INT_H
+
+#include "cost/calibration.h"
+#include "cost/cost.h"
+
+/* GEMMs of one dtype. */
+typedef struct orr_gemm_prices {
+    const orr_gemm_fit *fit;
+    orr_gemm_constants constants; /* the fit's, with the dtype's own main loop */
+    orr_machine machine;
+    double in_bytes;
+    double small_relerr_frac, large_relerr_frac;
+    uint8_t provenance, kin;
+} orr_gemm_prices;
+
+/* One operation inside a scale-up domain, by rank count. */
+typedef struct orr_curve {
+    const orr_collective_fit *fit; /* the donor's largest */
+    uint32_t count, mesh;
+    struct {
+        double ranks;
+        orr_segments segments; /* already scaled to this device's links */
+    } point[ORR_MAX_RANK_POINTS];
+    double relerr_frac;
+    uint8_t provenance, kin;
+} orr_curve;
+
+struct orr_prices_table {
+    const orr_cluster *cluster;
+    const orr_software *software;
+    const orr_accelerator *accelerator;
+    const orr_calibration *calibration;
+    const orr_arch_fit *arch;
+    orr_kin arch_kin;
+    orr_gemm_prices gemm[ORR_DTYPE_COUNT];
+    orr_attention_constants attention;
+    orr_machine attention_machine;
+    double memory_Bps[ORR_MEMOP_COUNT]; /* attained */
+    orr_curve curve[ORR_COLLECTIVE_COUNT];
+    struct orr_memo *memo; /* filled as prices are asked for; never changes an answer */
+};
+
+/* policy.c: which algorithm a library takes, and what it costs. */
+void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
+                    const orr_accelerator *accelerator, orr_collective op);
+/* topk and experts: of a de-duplicating all-to-all, else 0. */
+orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
+                          orr_group group, uint32_t topk, uint32_t experts);
+/* Bus traffic by the bytes of orr_collective: 2(n-1)/n, (n-1)/n or 1. */
+double orr_bus_factor(orr_collective kind, double ranks);
+/* Constants for a number of ranks that may lie between or beyond the measured ones. */
+orr_segments orr_curve_at(const orr_curve *curve, double ranks);
+
+/* memo.c: prices of GEMM shapes, shared by threads without locks. */
+typedef struct orr_memo_key {
+    uint64_t m, n, k, batch;
+    uint8_t kind, dtype, out_bytes, pad[5];
+} orr_memo_key;
+struct orr_memo *orr_memo_new(orr_arena *arena);
+bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out);
+void orr_memo_put(struct orr_memo *memo, const orr_memo_key *key, const orr_cost *cost);
+
+#endif

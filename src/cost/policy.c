@@ -1,0 +1,176 @@
+/* Which collective algorithm runs, and its price: the choices of NCCL and RCCL, apart from the
+ * algorithms themselves (collective.c).
+ *
+ * Inside a scale-up domain the measured curves already hold the library's choice. Across domains an
+ * all-reduce takes the faster of ring and tree, other reductions and gathers the ring, an
+ * all-to-all goes direct. */
+#include <math.h>
+
+#include "base/num.h"
+#include "cost/cost_int.h"
+
+/* Relative error, one sd, of prices that no measurement of this device backs. */
+static const double KIN_RELERR[] = {0.03, 0.10, 0.20};
+static const double FABRIC_RELERR = 0.12, FABRIC_ASSUMED_RELERR = 0.20;
+
+double orr_bus_factor(orr_collective kind, double ranks) {
+    switch (kind) {
+    case ORR_ALL_REDUCE: return 2 * (ranks - 1) / ranks;
+    case ORR_ALL_GATHER:
+    case ORR_REDUCE_SCATTER:
+    case ORR_ALL_TO_ALL: return (ranks - 1) / ranks;
+    case ORR_SEND_RECV:
+    case ORR_BROADCAST:
+    case ORR_COLLECTIVE_COUNT: break;
+    }
+    return 1;
+}
+
+void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
+                    const orr_accelerator *accelerator, orr_collective op) {
+    const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
+    orr_kin kin = ORR_KIN_OTHER;
+    /* a broadcast pipelines around the same ring as a gather */
+    orr_collective measured = op == ORR_BROADCAST ? ORR_ALL_GATHER : op;
+    uint32_t count = orr_calibration_collective(calibration, accelerator, measured, fits, &kin);
+    *curve = (orr_curve){.count = count,
+                         .mesh = accelerator->topology == ORR_MESH,
+                         .provenance = ORR_FROM_ASSUMPTION,
+                         .kin = (uint8_t)kin};
+    double worst = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double scale = kin == ORR_KIN_SAME ? 1 : accelerator->link_Bps / fits[i]->link_Bps;
+        curve->point[i].ranks = fits[i]->ranks;
+        curve->point[i].segments = fits[i]->segments;
+        curve->point[i].segments.small_Bps *= scale;
+        curve->point[i].segments.large_Bps *= scale;
+        worst = orr_max_f64(worst, fits[i]->error_frac);
+    }
+    if (count > 0) {
+        curve->fit = fits[count - 1];
+        bool measured_kin = kin != ORR_KIN_OTHER && !curve->fit->assumed;
+        curve->provenance = measured_kin ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
+        curve->relerr_frac = sqrt(worst * worst + KIN_RELERR[kin] * KIN_RELERR[kin]);
+    }
+}
+
+static double between(double low, double high, double share) {
+    return low + (high - low) * share;
+}
+
+orr_segments orr_curve_at(const orr_curve *curve, double ranks) {
+    uint32_t last = curve->count - 1;
+    orr_segments top = curve->point[last].segments;
+    if (curve->mesh && curve->fit->topology == ORR_MESH) {
+        /* a rank reaches each peer over its own link: fewer peers, fewer links */
+        double links = (ranks - 1) / (curve->point[last].ranks - 1);
+        top.small_Bps *= links;
+        top.large_Bps *= links;
+        return top;
+    }
+    if (last == 0 || ranks <= curve->point[0].ranks) {
+        return curve->point[0].segments;
+    }
+    uint32_t high = 1;
+    while (high < last && curve->point[high].ranks < ranks) {
+        high++;
+    }
+    const orr_segments *a = &curve->point[high - 1].segments, *b = &curve->point[high].segments;
+    double from = curve->point[high - 1].ranks, to = curve->point[high].ranks;
+    double share = (ranks - from) / (to - from); /* above 1 beyond the last */
+    double inside = orr_min_f64(share, 1);
+    orr_segments s;
+    /* starts grow with the ring; bandwidths stay at the largest group's */
+    s.small_start_s =
+        between(a->small_start_s, orr_max_f64(a->small_start_s, b->small_start_s), share);
+    s.large_start_s =
+        between(a->large_start_s, orr_max_f64(a->large_start_s, b->large_start_s), share);
+    s.small_Bps = between(a->small_Bps, b->small_Bps, inside);
+    s.large_Bps = between(a->large_Bps, b->large_Bps, inside);
+    return s;
+}
+
+/* Attained bandwidth of a member's NIC towards `domains` domains. */
+static double nic_Bps(const orr_cost_table *table, uint32_t domains) {
+    const orr_cluster *cluster = table->cluster;
+    double Bps = table->accelerator->nic_Bps;
+    double reach = (double)domains * (cluster->tier_count > 0 ? cluster->tier[0].gpus : 1);
+    for (uint32_t i = 1; i < cluster->tier_count; i++) {
+        double tier = cluster->tier[i].Bps;
+        if (cluster->tier[i].oversubscription > 1) {
+            tier /= cluster->tier[i].oversubscription;
+        }
+        Bps = i == 1 ? tier : orr_min_f64(Bps, tier);
+        if (cluster->tier[i].gpus >= reach) {
+            break;
+        }
+    }
+    return Bps;
+}
+
+static double nic_efficiency(const orr_cost_table *table) {
+    double own = table->software->nic_efficiency_frac;
+    return own > 0 ? own : table->cluster->fabric->efficiency_frac;
+}
+
+static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, double bytes,
+                              double ranks) {
+    const orr_curve *curve = &table->curve[kind];
+    orr_segments segments = orr_curve_at(curve, ranks);
+    double time = orr_segments_time_s(&segments, orr_bus_factor(kind, ranks) * bytes);
+    return (orr_cost){time, curve->relerr_frac, curve->provenance};
+}
+
+/* Share of an all-to-all's bytes that leaves the domain. De-duplicated by rank, a token still
+ * crosses to each domain only once. */
+static double crossing_frac(orr_group group, uint32_t topk, uint32_t experts) {
+    double domains = group.domains;
+    double plain = (domains - 1) / domains;
+    if (topk == 0 || experts < group.size || topk > experts) {
+        return plain;
+    }
+    return plain * orr_distinct_places(domains, topk, experts) /
+           orr_distinct_places(group.size, topk, experts);
+}
+
+static orr_cost across_domains(const orr_cost_table *table, orr_collective kind, double bytes,
+                               orr_group group, uint32_t topk, uint32_t experts) {
+    const orr_fabric *fabric = table->cluster->fabric;
+    double nic = nic_Bps(table, group.domains);
+    double relerr = fabric->assumed ? FABRIC_ASSUMED_RELERR : FABRIC_RELERR;
+    orr_cost cost = {0, relerr, fabric->assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+    if (kind == ORR_SEND_RECV) {
+        cost.time_s = fabric->p2p_base_s + bytes / (nic * fabric->p2p_efficiency_frac);
+        return cost;
+    }
+    orr_rails rails = {.ranks = group.size,
+                       .inner = group.inner,
+                       .domains = group.domains,
+                       .nic_Bps = nic * nic_efficiency(table),
+                       .base_s = fabric->base_s,
+                       .hop_s = fabric->hop_s,
+                       .peer_hop_s = fabric->peer_hop_s};
+    if (group.inner > 1) {
+        rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps;
+    }
+    if (kind == ORR_ALL_REDUCE) {
+        cost.time_s =
+            orr_min_f64(orr_rails_ring_s(&rails, bytes, true), orr_rails_tree_s(&rails, bytes));
+    } else if (kind == ORR_ALL_TO_ALL) {
+        cost.time_s = orr_rails_all_to_all_s(&rails, bytes, crossing_frac(group, topk, experts));
+    } else {
+        cost.time_s = orr_rails_ring_s(&rails, bytes, false);
+    }
+    return cost;
+}
+
+orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
+                          orr_group group, uint32_t topk, uint32_t experts) {
+    if (group.size <= 1 || !(bytes > 0) || table->curve[kind].count == 0) {
+        return (orr_cost){0, 0, ORR_FROM_MODEL};
+    }
+    if (group.domains <= 1) {
+        return inside_domain(table, kind, bytes, group.size);
+    }
+    return across_domains(table, kind, bytes, group, topk, experts);
+}

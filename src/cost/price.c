@@ -1,0 +1,231 @@
+/* Cost tables: constants chosen once for an accelerator, cluster and software, then ops priced. */
+#include <math.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "cost/cost_int.h"
+#include "cost/models.h"
+
+/* What another device of the architecture, or another architecture, adds to a fit's error; one sd.
+ * kernels.md §2.5: a sibling is off by 5-6 %, another generation by 11-24 %. */
+static const double GEMM_KIN_RELERR[] = {0, 0.06, 0.20};
+static const double SMALL_GEMM_FLOPS = 2.0 * 512 * 512 * 512; /* judging.md's training subset */
+
+/* An element with its share of block scales. */
+static double stored_bytes(orr_dtype dtype) {
+    switch (dtype) {
+    case ORR_FP32: return 4;
+    case ORR_FP8: return 1;
+    case ORR_MXFP8: return 1 + 1.0 / 32;
+    case ORR_FP8_BLOCK: return 1 + 4.0 / 128;
+    case ORR_NVFP4: return 0.5 + 1.0 / 16;
+    case ORR_BF16:
+    case ORR_FP16:
+    case ORR_DTYPE_COUNT: break;
+    }
+    return 2;
+}
+
+static double root_sum(double a, double b) {
+    return sqrt(a * a + b * b);
+}
+
+static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr_err *err) {
+    orr_gemm_prices *prices = &table->gemm[dtype];
+    orr_kin kin = ORR_KIN_OTHER;
+    const orr_gemm_fit *fit =
+        orr_calibration_gemm(table->calibration, table->accelerator, ORR_BF16, &kin);
+    if (fit == NULL) {
+        return orr_fail(err, ORR_E_CONFLICT, "the calibration holds no GEMM fit");
+    }
+    const orr_arch_fit *arch = table->arch;
+    *prices = (orr_gemm_prices){.fit = fit,
+                                .constants = fit->constants,
+                                .machine = orr_machine_of(table->accelerator, dtype),
+                                .in_bytes = stored_bytes(dtype),
+                                .kin = (uint8_t)kin};
+    double extra = GEMM_KIN_RELERR[kin];
+    bool native = table->accelerator->peak_flops[dtype] > 0;
+    if (native && (dtype == ORR_FP8 || dtype == ORR_MXFP8 || dtype == ORR_FP8_BLOCK)) {
+        prices->constants.efficiency = arch->fp8_efficiency;
+        extra = root_sum(extra, 0.08);
+    } else if (native && dtype == ORR_NVFP4) {
+        prices->constants.efficiency = arch->fp4_efficiency;
+        extra = root_sum(extra, 0.10);
+    }
+    extra = root_sum(extra, arch->gemm_error_frac);
+    prices->small_relerr_frac = root_sum(fit->fit.error_small_frac, extra);
+    prices->large_relerr_frac = root_sum(fit->fit.error_training_frac, extra);
+    bool measured = kin != ORR_KIN_OTHER && !fit->fit.assumed;
+    prices->provenance = measured ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
+    return ORR_OK;
+}
+
+static void init_attention(struct orr_prices_table *table) {
+    table->attention = table->arch->attention;
+    /* fp8 attention is priced as bf16: too few measurements say how much faster it is */
+    table->attention_machine = orr_machine_of(table->accelerator, ORR_BF16);
+    if (table->software->attention_efficiency_frac > 0) {
+        table->attention.efficiency = table->software->attention_efficiency_frac;
+    }
+}
+
+static void init_memory(struct orr_prices_table *table) {
+    double stated = table->software->memop_efficiency_frac;
+    for (int family = 0; family < ORR_MEMOP_COUNT; family++) {
+        double efficiency = stated > 0 ? stated : table->arch->memory_frac[family];
+        table->memory_Bps[family] = table->accelerator->hbm_Bps * efficiency;
+    }
+}
+
+orr_status orr_cost_table_of(orr_arena *arena, const orr_calibration *calibration,
+                             const orr_cluster *cluster, const orr_software *software,
+                             const orr_cost_table **out, orr_err *err) {
+    struct orr_prices_table *table = ORR_NEW(arena, struct orr_prices_table);
+    table->cluster = cluster;
+    table->software = software;
+    table->accelerator = cluster->accelerator;
+    table->calibration = calibration;
+    table->arch = orr_calibration_arch(calibration, table->accelerator, &table->arch_kin);
+    if (table->arch == NULL) {
+        return orr_fail(err, ORR_E_CONFLICT, "the calibration describes no architecture");
+    }
+    for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++) {
+        ORR_TRY(init_gemm(table, (orr_dtype)dtype, err));
+    }
+    init_attention(table);
+    init_memory(table);
+    for (int op = 0; op < ORR_COLLECTIVE_COUNT; op++) {
+        orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op);
+        if (table->curve[op].count == 0) {
+            return orr_fail(err, ORR_E_CONFLICT, "the calibration holds no fit of %s",
+                            orr_collective_name((orr_collective)op));
+        }
+    }
+    table->memo = orr_memo_new(arena);
+    *out = table;
+    return ORR_OK;
+}
+
+orr_status orr_cost_table_new(orr_arena *arena, const orr_cluster *cluster,
+                              const orr_software *software, const orr_cost_table **out,
+                              orr_err *err) {
+    orr_calibration *calibration = NULL;
+    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+    return orr_cost_table_of(arena, calibration, cluster, software, out, err);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
+    const orr_gemm_prices *prices = &table->gemm[op->dtype];
+    orr_gemm_shape shape = {.m = (double)op->shape.gemm.m,
+                            .n = (double)op->shape.gemm.n,
+                            .k = (double)op->shape.gemm.k,
+                            .batch = (double)op->shape.gemm.batch,
+                            .in_bytes = prices->in_bytes,
+                            .out_bytes = op->out_bytes};
+    double time = table->arch->gemm_factor * orr_gemm_time_s(&prices->constants, &prices->machine,
+                                                             &shape, ORR_POWER_SUSTAINED);
+    bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
+    orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
+                     prices->provenance};
+    if (op->kind == ORR_OP_GROUPED_GEMM) {
+        cost.time_s = time / table->arch->grouped_frac + table->arch->group_s * shape.batch;
+        cost.relerr_frac = root_sum(cost.relerr_frac, table->arch->grouped_error_frac);
+    }
+    return cost;
+}
+
+static orr_cost price_gemm_once(const orr_cost_table *table, const orr_op *op) {
+    const orr_memo_key key = {.m = op->shape.gemm.m,
+                              .n = op->shape.gemm.n,
+                              .k = op->shape.gemm.k,
+                              .batch = op->shape.gemm.batch,
+                              .kind = op->kind,
+                              .dtype = op->dtype,
+                              .out_bytes = op->out_bytes};
+    orr_cost cost;
+    if (!orr_memo_get(table->memo, &key, &cost)) {
+        cost = price_gemm(table, op);
+        orr_memo_put(table->memo, &key, &cost);
+    }
+    return cost;
+}
+
+static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
+    orr_attention_shape shape = {.batch = op->shape.attention.batch,
+                                 .heads = op->shape.attention.heads,
+                                 .kv_heads = op->shape.attention.kv_heads,
+                                 .head_dim = op->shape.attention.head_dim,
+                                 .v_dim = op->shape.attention.v_dim,
+                                 .seq_q = (double)op->shape.attention.seq_q,
+                                 .seq_kv = (double)op->shape.attention.seq_kv,
+                                 .window = op->shape.attention.window,
+                                 .causal = op->causal != 0,
+                                 .backward = op->phase != ORR_PHASE_FORWARD};
+    bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
+    return (orr_cost){orr_attention_time_s(&table->attention, &table->attention_machine, &shape),
+                      table->arch->attention_error_frac,
+                      assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+}
+
+orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
+                         uint32_t kernels) {
+    bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
+    return (orr_cost){kernels * table->arch->memory_start_s + bytes / table->memory_Bps[family],
+                      table->arch->memory_error_frac,
+                      assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+}
+
+orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
+                             orr_group group) {
+    return orr_policy_price(table, kind, rank_bytes, group, 0, 0);
+}
+
+static orr_cost price_collective(const orr_cost_table *table, const orr_op *op) {
+    orr_group group = orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
+    orr_cost cost =
+        orr_policy_price(table, (orr_collective)op->sub, (double)op->shape.comm.rank_bytes, group,
+                         op->shape.comm.topk, op->shape.comm.experts);
+    if (op->stream == ORR_STREAM_TP && group.size > 1) {
+        cost.time_s += table->software->tp_fixed_s;
+    }
+    cost.time_s *= orr_max_u32(1, op->shape.comm.count);
+    return cost;
+}
+
+/* Bytes of a memory op; an eager norm counts elements, which the software turns into bytes. */
+static double memory_bytes(const orr_cost_table *table, const orr_op *op) {
+    if (op->sub != ORR_MEMOP_EAGER) {
+        return op->bytes;
+    }
+    static const double USUAL_FWD = 35, BWD_BY_FWD = 1.4; /* steptime.md §2.3 */
+    double forward = table->software->norm_eager_fwd_bytes;
+    double backward = table->software->norm_eager_bwd_bytes;
+    forward = forward > 0 ? forward : USUAL_FWD;
+    backward = backward > 0 ? backward : BWD_BY_FWD * forward;
+    return op->bytes * (op->phase == ORR_PHASE_FORWARD ? forward : backward);
+}
+
+orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op) {
+    switch ((orr_op_kind)op->kind) {
+    case ORR_OP_GEMM:
+    case ORR_OP_GROUPED_GEMM: return price_gemm_once(table, op);
+    case ORR_OP_ATTENTION: return price_attention(table, op);
+    case ORR_OP_MEMORY:
+        return orr_cost_memory(table, (orr_memop)op->sub, memory_bytes(table, op),
+                               op->shape.memory.kernels);
+    case ORR_OP_COLLECTIVE: return price_collective(table, op);
+    }
+    return (orr_cost){0, 0, ORR_FROM_ASSUMPTION};
+}
+
+void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_object *object,
+                    orr_priced *out) {
+    orr_cost *cost = ORR_NEW_ARRAY(arena, orr_cost, object->op_count);
+    for (uint32_t i = 0; i < object->op_count; i++) {
+        cost[i] = orr_cost_op(table, &object->op[i]);
+    }
+    *out = (orr_priced){.object = object, .op = cost};
+}

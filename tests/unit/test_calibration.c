@@ -1,0 +1,129 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "cost/calibration.h"
+#include "doc/doc.h"
+
+static orr_arena *arena;
+static orr_calibration *builtin;
+
+static int setup(void **state) {
+    (void)state;
+    arena = orr_arena_new();
+    orr_err err = {0};
+    orr_status status = orr_calibration_builtin(arena, &builtin, &err);
+    if (status != ORR_OK) {
+        print_error("%s:%u: %s\n", err.file, err.line, err.message);
+    }
+    return status == ORR_OK ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    orr_arena_free(arena);
+    return 0;
+}
+
+static orr_accelerator device(const char *name, orr_vendor vendor, orr_arch arch, uint32_t units,
+                              double hbm_Bps, double link_Bps, orr_topology topology) {
+    return (orr_accelerator){.name = name,
+                             .vendor = (uint8_t)vendor,
+                             .arch = (uint8_t)arch,
+                             .topology = (uint8_t)topology,
+                             .units = units,
+                             .hbm_Bps = hbm_Bps,
+                             .link_Bps = link_Bps};
+}
+
+static void devices_find_their_own_fit(void **state) {
+    (void)state;
+    orr_kin kin = ORR_KIN_OTHER;
+    orr_accelerator h100 =
+        device("h100", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 3.352e12, 450e9, ORR_SWITCHED);
+    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &h100, ORR_BF16, &kin);
+    assert_string_equal(fit->fit.device, "h100");
+    assert_int_equal(kin, ORR_KIN_SAME);
+    const orr_arch_fit *arch = orr_calibration_arch(builtin, &h100, &kin);
+    assert_int_equal(arch->arch, ORR_ARCH_HOPPER);
+}
+
+static void unknown_devices_take_the_nearest_sibling(void **state) {
+    (void)state;
+    orr_kin kin = ORR_KIN_OTHER;
+    /* a Hopper with an H200's memory */
+    orr_accelerator sibling =
+        device("x200", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 4.9e12, 450e9, ORR_SWITCHED);
+    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &sibling, ORR_BF16, &kin);
+    assert_string_equal(fit->fit.device, "h200");
+    assert_int_equal(kin, ORR_KIN_ARCH);
+    /* an AMD part of a generation without a fit takes AMD's newest, as an assumption */
+    orr_accelerator amd = device("mi210", ORR_AMD, ORR_ARCH_CDNA2, 104, 1.6e12, 150e9, ORR_MESH);
+    fit = orr_calibration_gemm(builtin, &amd, ORR_BF16, &kin);
+    assert_int_equal(kin, ORR_KIN_OTHER);
+    assert_int_equal(fit->fit.arch, ORR_ARCH_CDNA4);
+}
+
+static void collectives_come_by_rank_count(void **state) {
+    (void)state;
+    orr_accelerator h100 =
+        device("h100", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 3.352e12, 450e9, ORR_SWITCHED);
+    const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
+    orr_kin kin = ORR_KIN_OTHER;
+    uint32_t count = orr_calibration_collective(builtin, &h100, ORR_ALL_REDUCE, fits, &kin);
+    assert_int_equal(count, 3);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(fits[i]->ranks, 2u << i);
+        assert_string_equal(fits[i]->device, "h100");
+    }
+    orr_accelerator mi355x =
+        device("mi355x", ORR_AMD, ORR_ARCH_CDNA4, 256, 8e12, 535.5e9, ORR_MESH);
+    assert_true(orr_calibration_collective(builtin, &mi355x, ORR_ALL_TO_ALL, fits, &kin) > 0);
+    assert_int_equal(fits[0]->topology, ORR_MESH);
+}
+
+static orr_status add(const char *text, orr_err *err) {
+    orr_tree *tree = NULL;
+    orr_status status = orr_doc_read(arena, "test.yaml", text, strlen(text), &tree, err);
+    if (status != ORR_OK) {
+        return status;
+    }
+    orr_calibration *into = ORR_NEW(arena, orr_calibration);
+    return orr_calibration_add(arena, tree, into, err);
+}
+
+static void bad_files_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"class: gemm\n", "fits"},
+        {"class: gemms\nfits: []\n", "gemms"},
+        {"fits: []\n", "class"},
+        {"class: gemm\nfits:\n  - device: h100\n    speed: 3\n", "speed"},
+        {"class: collectives\nfits:\n  - {device: a, source: b, library: c, op: all_reduces}\n",
+         "all_reduce"},
+        {"class: gemm\nfits: 3\n", "list"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        orr_err err = {0};
+        assert_int_not_equal(add(bad[i].text, &err), ORR_OK);
+        assert_non_null(strstr(err.message, bad[i].says) ? err.message
+                                                         : strstr(err.hint, bad[i].says));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_find_their_own_fit),
+        cmocka_unit_test(unknown_devices_take_the_nearest_sibling),
+        cmocka_unit_test(collectives_come_by_rank_count),
+        cmocka_unit_test(bad_files_are_named),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

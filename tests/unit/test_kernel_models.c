@@ -1,0 +1,197 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "cost/models.h"
+
+/* An H100-like device and constants in the middle of the fitted ranges. */
+static const orr_machine MACHINE = {132, 989.4e12, 3.352e12, 50e6};
+static const orr_gemm_constants GEMM = {.start_s = 2e-6,
+                                        .efficiency = 0.84,
+                                        .hbm_frac = 0.81,
+                                        .tile_s = 0.2e-6,
+                                        .unit_Bps = 131e9,
+                                        .occupancy = 3,
+                                        .serial_output = 0.5,
+                                        .throttle = 0.1,
+                                        .norm = 6,
+                                        .split_s = 2e-6,
+                                        .quantisation = 0.05};
+
+static double gemm(double m, double n, double k, orr_power power) {
+    orr_gemm_shape shape = {m, n, k, 1, 2, 2};
+    return orr_gemm_time_s(&GEMM, &MACHINE, &shape, power);
+}
+
+static void gemm_grows_with_each_dimension(void **state) {
+    (void)state;
+    for (double size = 64; size < 20000; size *= 2) {
+        assert_true(gemm(2 * size, 4096, 4096, ORR_POWER_BENCHMARK) >=
+                    gemm(size, 4096, 4096, ORR_POWER_BENCHMARK));
+        assert_true(gemm(4096, 2 * size, 4096, ORR_POWER_BENCHMARK) >=
+                    gemm(4096, size, 4096, ORR_POWER_BENCHMARK));
+        assert_true(gemm(4096, 4096, 2 * size, ORR_POWER_BENCHMARK) >=
+                    gemm(4096, 4096, size, ORR_POWER_BENCHMARK));
+    }
+}
+
+static void gemm_respects_its_limits(void **state) {
+    (void)state;
+    /* never faster than the sheet, arithmetic or memory */
+    for (double size = 16; size < 40000; size *= 1.7) {
+        double side = floor(size);
+        double time = gemm(side, side, side, ORR_POWER_BENCHMARK);
+        assert_true(time > 2 * side * side * side / MACHINE.peak_flops);
+        assert_true(time > 3 * side * side * 2 / MACHINE.hbm_Bps);
+    }
+    /* large products come near the main loop's efficiency */
+    double reached = 2 * 8192. * 8192. * 8192. / gemm(8192, 8192, 8192, ORR_POWER_BENCHMARK);
+    assert_true(reached > 0.6 * MACHINE.peak_flops && reached < 0.84 * MACHINE.peak_flops);
+    /* a skinny product streams its weights */
+    double stream = 8192. * 28672 * 2 / gemm(16, 28672, 8192, ORR_POWER_BENCHMARK);
+    assert_true(stream > 0.6 * MACHINE.hbm_Bps && stream < 0.81 * MACHINE.hbm_Bps);
+    orr_gemm_shape empty = {0, 10, 10, 1, 2, 2};
+    assert_true(orr_gemm_time_s(&GEMM, &MACHINE, &empty, ORR_POWER_SUSTAINED) == 0);
+}
+
+static void sustained_power_is_the_full_clip(void **state) {
+    (void)state;
+    double start = GEMM.start_s;
+    double small = gemm(2048, 2048, 2048, ORR_POWER_BENCHMARK) - start; /* below 1 ms: no clip */
+    double sustained = gemm(2048, 2048, 2048, ORR_POWER_SUSTAINED) - start;
+    assert_true(fabs(sustained / small - 1.17) < 1e-9);
+    double long_burst = gemm(65536, 65536, 16384, ORR_POWER_BENCHMARK);
+    double long_sustained = gemm(65536, 65536, 16384, ORR_POWER_SUSTAINED);
+    assert_true(fabs(long_burst / long_sustained - 1) < 1e-9);
+}
+
+static void accumulating_output_costs_more(void **state) {
+    (void)state;
+    orr_gemm_shape plain = {4096, 4096, 512, 1, 2, 2}, accumulate = {4096, 4096, 512, 1, 2, 8};
+    assert_true(orr_gemm_time_s(&GEMM, &MACHINE, &accumulate, ORR_POWER_SUSTAINED) >
+                orr_gemm_time_s(&GEMM, &MACHINE, &plain, ORR_POWER_SUSTAINED));
+}
+
+static const orr_attention_constants ATTENTION = {.start_s = 2e-6,
+                                                  .efficiency = 0.7,
+                                                  .medium_frac = 0.85,
+                                                  .narrow_frac = 0.75,
+                                                  .tile_s = 3e-6,
+                                                  .backward_flops = 2.5,
+                                                  .backward_frac = 0.85};
+
+static orr_attention_shape attention_shape(double seq) {
+    return (orr_attention_shape){.batch = 1,
+                                 .heads = 32,
+                                 .kv_heads = 8,
+                                 .head_dim = 128,
+                                 .v_dim = 128,
+                                 .seq_q = seq,
+                                 .seq_kv = seq,
+                                 .causal = true};
+}
+
+static void attention_keys_by_mask(void **state) {
+    (void)state;
+    orr_attention_shape shape = attention_shape(8192);
+    assert_true(orr_attention_keys(&shape) == (8192 + 128) / 2.0);
+    shape.causal = false;
+    assert_true(orr_attention_keys(&shape) == 8192);
+    shape.causal = true;
+    shape.window = 1024;
+    double windowed = orr_attention_keys(&shape);
+    assert_true(windowed > 900 && windowed < 1100);
+    shape.window = 1 << 20; /* wider than the sequence: no window */
+    assert_true(orr_attention_keys(&shape) == (8192 + 128) / 2.0);
+    /* a context-parallel rank: an eighth of the queries, half of all keys on average */
+    shape.window = 0;
+    shape.seq_q = 1024;
+    assert_true(orr_attention_keys(&shape) == (8192 + 128) / 2.0);
+}
+
+static void attention_scales(void **state) {
+    (void)state;
+    orr_attention_shape shape = attention_shape(16384);
+    double forward = orr_attention_time_s(&ATTENTION, &MACHINE, &shape);
+    double flops = 2 * 16384. * 16384. * 128 * 32; /* the triangle, both products */
+    assert_true(flops / forward < 0.7 * MACHINE.peak_flops);
+    assert_true(flops / forward > 0.5 * MACHINE.peak_flops);
+    shape.backward = true;
+    double backward = orr_attention_time_s(&ATTENTION, &MACHINE, &shape);
+    assert_true(backward / forward > 2.5 && backward / forward < 3.0);
+    /* narrow heads reach less */
+    shape.backward = false;
+    shape.head_dim = shape.v_dim = 64;
+    double narrow = orr_attention_time_s(&ATTENTION, &MACHINE, &shape);
+    assert_true(narrow > 0.5 * forward);
+    /* latent attention: q and k of 192, v of 128 */
+    shape.head_dim = 192;
+    shape.v_dim = 128;
+    double latent = orr_attention_time_s(&ATTENTION, &MACHINE, &shape);
+    assert_true(latent > forward && latent < 1.3 * forward);
+}
+
+static void segments_take_the_faster_protocol(void **state) {
+    (void)state;
+    orr_segments s = {10e-6, 100e9, 50e-6, 400e9};
+    assert_true(orr_segments_time_s(&s, 0) == 10e-6);
+    assert_true(orr_segments_time_s(&s, 4e9) == 50e-6 + 0.01);
+    double before = 0;
+    for (double bytes = 1; bytes < 1e10; bytes *= 2) {
+        double time = orr_segments_time_s(&s, bytes);
+        assert_true(time > before);
+        before = time;
+    }
+}
+
+static void rails_follow_the_nics(void **state) {
+    (void)state;
+    orr_rails rails = {.ranks = 64,
+                       .inner = 8,
+                       .domains = 8,
+                       .inner_Bps = 450e9,
+                       .nic_Bps = 42.5e9,
+                       .base_s = 20e-6,
+                       .hop_s = 12e-6,
+                       .peer_hop_s = 2e-6};
+    /* 64 H100 behind 400 Gb/s NICs: about 380 GB/s of bus bandwidth measured at 2 GB */
+    double bus = 2 * 63. / 64 * 2e9 / orr_rails_ring_s(&rails, 2e9, true);
+    assert_true(bus > 330e9 && bus < 400e9);
+    /* small messages take the tree on many domains */
+    rails.ranks = 1024;
+    rails.domains = 128;
+    assert_true(orr_rails_tree_s(&rails, 1e5) < orr_rails_ring_s(&rails, 1e5, true));
+    assert_true(orr_rails_tree_s(&rails, 4e10) > orr_rails_ring_s(&rails, 4e10, true));
+    /* an all-to-all is bound by each rank's own NIC */
+    double direct = orr_rails_all_to_all_s(&rails, 1e9, 127. / 128);
+    assert_true(direct > 127. / 128 * 1e9 / 42.5e9);
+}
+
+static void distinct_places_without_replacement(void **state) {
+    (void)state;
+    /* Mixtral: 8 experts on 8 ranks, top 2 */
+    assert_true(fabs(orr_distinct_places(8, 2, 8) - 2) < 1e-12);
+    /* DeepSeek-V3 on 8 ranks: kernels.md says 5.25 for 256 experts, top 8 */
+    double places = orr_distinct_places(8, 8, 256);
+    assert_true(places > 5.2 && places < 5.4);
+    assert_true(fabs(orr_distinct_places(1, 8, 256) - 1) < 1e-12);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_grows_with_each_dimension),
+        cmocka_unit_test(gemm_respects_its_limits),
+        cmocka_unit_test(sustained_power_is_the_full_clip),
+        cmocka_unit_test(accumulating_output_costs_more),
+        cmocka_unit_test(attention_keys_by_mask),
+        cmocka_unit_test(attention_scales),
+        cmocka_unit_test(segments_take_the_faster_protocol),
+        cmocka_unit_test(rails_follow_the_nics),
+        cmocka_unit_test(distinct_places_without_replacement),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
