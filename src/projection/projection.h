@@ -57,7 +57,8 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
 /* Memory alone: no prices. */
 orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               bool all_ranks, orr_memory *out, orr_err *err);
-/* result.* of the envelope (spec/judging.md). */
+/* `result` of the envelope without its verdict, and its `memory` (keys: spec/judging.md). */
+orr_tree *orr_memory_write(orr_arena *arena, const orr_memory *memory, uint32_t pp);
 orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);
 
 #endif

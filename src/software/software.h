@@ -114,6 +114,7 @@ typedef struct orr_software {
     double norm_eager_fwd_bytes, norm_eager_bwd_bytes; /* traffic per element of an eager norm */
     double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
     double host_moe_fwd_s, host_moe_bwd_s;
+    double graph_partial_frac; /* of the host floors left when graphs is 1 */
     double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x (tp-1), pp > 1, several nodes */
     double step_s;                             /* per step */
     double optimizer_shard_bytes;              /* step traffic per parameter of the local shard */
@@ -135,8 +136,8 @@ typedef struct orr_software {
     double device_overhead_bytes;                /* outside the allocator */
     double oom_slope;                            /* P(OOM): logistic slope in ln(need / capacity) */
     double oom_half_frac;                        /* need / capacity at which P is one half */
-    /* half width of the 90 % interval of throughput */
-    double interval_dense_frac, interval_moe_frac;
+    /* half width of the 90 % interval of throughput: by kind, and for scaling a measured run */
+    double interval_dense_frac, interval_moe_frac, interval_anchored_frac;
     uint32_t fitted_parameters; /* how many values above are fitted, by their own evidence */
     const orr_tree *evidence;   /* map: field to {value, evidence, note} */
 } orr_software;

@@ -1,27 +1,35 @@
-/* From priced ops to the times of chunks: streams inside a layer, what communication hides behind
+/* From priced ops to the times of layers: streams inside a layer, what communication hides behind
  * compute, recompute, host floors. Spec: steptime.md §2.5, §2.7, §2.11. */
 #ifndef ORR_TIMELINE_H
 #define ORR_TIMELINE_H
 
 #include "cost/cost.h"
 
-/* Seconds of one phase by class of the breakdown; communication counts what is exposed. */
+/* Seconds of one phase. Classes of communication count what is exposed. */
 typedef struct orr_phase_time {
     double class_s[ORR_CLASS_COUNT];
-    double recompute_s; /* forward work repeated in the backward */
-    double host_s;      /* added to reach the host floor */
+    double recompute_s; /* forward work repeated in the backward, its communication included */
+    double host_s;      /* added to reach the host's launch floor */
     double total_s;     /* sum of the above */
-    double error_s;     /* one standard deviation: errors within a class are fully correlated */
+    double error_s[ORR_CLASS_COUNT]; /* one standard deviation by class; correlated within one */
     double provenance_s[ORR_PROVENANCE_COUNT]; /* total_s by origin */
 } orr_phase_time;
 
 typedef struct orr_part_time {
-    orr_phase_time forward, input_grad, weight_grad;
+    orr_phase_time phase[ORR_PHASE_COUNT];
 } orr_part_time;
 
-/* Times of one layer (or embedding, head) under a plan's recompute and overlap. checkpointed: the
- * layer is fully recomputed. multi_domain: the job spans several scale-up domains. */
-void orr_timeline_layer(const orr_priced *priced, const orr_resolved *resolved, bool checkpointed,
-                        orr_part_time *out);
+/* What the times of an object depend on besides its prices. Zero-padded: part of a memo key. */
+typedef struct orr_timeline_mode {
+    uint32_t modules;       /* orr_module bits recomputed */
+    uint32_t overlap;       /* orr_overlap_bit bits */
+    uint32_t checkpointed;  /* 1: the whole layer is recomputed */
+    uint32_t host_bound_tp; /* tp - 1 where pipeline and several nodes slow the host, else 0 */
+    double compute_factor;  /* multiplies compute (an anchor's correction), 1: as priced */
+} orr_timeline_mode;
+
+/* Times of one object, one micro-batch. Pure. */
+void orr_timeline_object(const orr_priced *priced, const orr_software *software,
+                         const orr_timeline_mode *mode, orr_part_time *out);
 
 #endif

@@ -1,0 +1,75 @@
+/* Commands: one table says what each takes and does. Help, argument parsing, completion and JSON
+ * Schema are read from it, so they cannot disagree. */
+#ifndef ORR_API_H
+#define ORR_API_H
+
+#include "orrery/orrery.h"
+#include "projection/projection.h"
+
+struct orr_ctx {
+    orr_engine *engine;
+    orr_progress_fn progress;
+    void *progress_user;
+};
+
+/* What a command works on; the trees are parts of the envelope. */
+typedef struct orr_job {
+    const struct orr_command *command;
+    orr_ctx *ctx;
+    orr_arena *arena;
+    const orr_tree *args;
+    orr_tree *inputs;      /* map: what the answer is about, as resolved */
+    orr_tree *assumptions; /* list of {key, value, why} */
+    orr_tree *result;      /* map */
+    orr_tree *warnings;    /* list of {code, message, path} */
+} orr_job;
+
+typedef orr_status (*orr_command_fn)(orr_job *job, orr_err *err);
+
+/* Groups of arguments that commands share. */
+typedef enum orr_args_bit {
+    ORR_ARGS_PLAN = 1 << 0,   /* FILE and the plan keys */
+    ORR_ARGS_ANCHOR = 1 << 1, /* anchor */
+    ORR_ARGS_NAME = 1 << 2,   /* NAME, required */
+    ORR_ARGS_LEDGER = 1 << 3, /* rank */
+    ORR_ARGS_FILE = 1 << 4    /* FILE, required */
+} orr_args_bit;
+
+typedef struct orr_command {
+    const char *name;    /* "project", "model show" */
+    const char *group;   /* heading of the help screen */
+    const char *summary; /* one line */
+    const char *example; /* arguments of a call that works as it stands */
+    uint32_t args;       /* orr_args_bit bits */
+    orr_command_fn run;
+    const void *detail;  /* of the command's own */
+} orr_command;
+
+extern const orr_command orr_command_table[]; /* ends with a NULL name */
+const orr_command *orr_command_find(const char *name); /* NULL when unknown */
+/* Fields a command takes: list of {name, type, default, unit, values, doc, positional}. */
+orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command);
+
+orr_status orr_command_project(orr_job *job, orr_err *err);
+orr_status orr_command_memory(orr_job *job, orr_err *err);
+orr_status orr_command_check(orr_job *job, orr_err *err);
+orr_status orr_command_import(orr_job *job, orr_err *err);
+orr_status orr_command_list(orr_job *job, orr_err *err);
+orr_status orr_command_show(orr_job *job, orr_err *err);
+orr_status orr_command_rules(orr_job *job, orr_err *err);
+orr_status orr_command_schema(orr_job *job, orr_err *err);
+
+/* A kind of catalog, the detail of list and show. */
+typedef struct orr_catalog {
+    const char *noun; /* "model" */
+    orr_tree *(*names)(orr_arena *arena);
+    orr_status (*show)(orr_arena *arena, const char *name, orr_tree **out, orr_err *err);
+} orr_catalog;
+extern const orr_catalog orr_catalog_models, orr_catalog_hardware, orr_catalog_clusters,
+    orr_catalog_software, orr_catalog_fabrics;
+
+/* Adds {code, message, path} to the warnings; path may be NULL. */
+void orr_job_warn(orr_job *job, const char *code, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,88 @@
+/* The table of commands and the fields that they take. */
+#include "api/api.h"
+
+const orr_command orr_command_table[] = {
+    {"project", "plan", "how fast a plan runs, whether it fits, and why",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192",
+     ORR_ARGS_PLAN | ORR_ARGS_ANCHOR, orr_command_project, NULL},
+    {"memory", "plan", "bytes on every rank, and what they are",
+     "--model llama-3.1-70b --hardware h100 --gpus 64 --tp 8 --pp 4 --mbs 1 --gbs 64 --seq 8192",
+     ORR_ARGS_PLAN | ORR_ARGS_LEDGER, orr_command_memory, NULL},
+    {"check", "plan", "is a plan legal, does it start, does it fit; for scripts and CI",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --mbs 1 --gbs 128 --seq 8192", ORR_ARGS_PLAN,
+     orr_command_check, NULL},
+    {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
+     ORR_ARGS_FILE, orr_command_import, NULL},
+    {"model list", "catalog", "the models that are known by name", "", 0, orr_command_list,
+     &orr_catalog_models},
+    {"model show", "catalog", "a model's architecture and parameter counts", "llama-3.1-8b",
+     ORR_ARGS_NAME, orr_command_show, &orr_catalog_models},
+    {"hardware list", "catalog", "the accelerators that are known by name", "", 0,
+     orr_command_list, &orr_catalog_hardware},
+    {"hardware show", "catalog", "an accelerator's figures and their source", "h100",
+     ORR_ARGS_NAME, orr_command_show, &orr_catalog_hardware},
+    {"cluster list", "catalog", "the clusters that are known by name", "", 0, orr_command_list,
+     &orr_catalog_clusters},
+    {"cluster show", "catalog", "a cluster's tiers", "h100-ndr", ORR_ARGS_NAME, orr_command_show,
+     &orr_catalog_clusters},
+    {"software list", "catalog", "the software profiles that are known by name", "", 0,
+     orr_command_list, &orr_catalog_software},
+    {"software show", "catalog", "a software profile, value by value with its evidence",
+     "megatron-core", ORR_ARGS_NAME, orr_command_show, &orr_catalog_software},
+    {"fabric list", "catalog", "the fabrics that are known by name", "", 0, orr_command_list,
+     &orr_catalog_fabrics},
+    {"fabric show", "catalog", "what a fabric attains", "infiniband-ndr", ORR_ARGS_NAME,
+     orr_command_show, &orr_catalog_fabrics},
+    {"rules", "about", "every legality rule", "", 0, orr_command_rules, NULL},
+    {"schema", "about", "JSON Schema of a command's arguments", "project", ORR_ARGS_NAME,
+     orr_command_schema, NULL},
+    {NULL, NULL, NULL, NULL, 0, NULL, NULL},
+};
+
+static void add_field(orr_arena *arena, orr_tree *fields, const char *name, const char *type,
+                      bool positional, const char *doc) {
+    orr_tree *field = orr_tree_push(arena, fields, orr_tree_new_map(arena));
+    orr_tree_put_text(arena, field, "name", name);
+    orr_tree_put_text(arena, field, "type", type);
+    if (positional) {
+        orr_tree_put_bool(arena, field, "positional", true);
+    }
+    orr_tree_put_text(arena, field, "doc", doc);
+}
+
+orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
+    bool plan = (command->args & ORR_ARGS_PLAN) != 0;
+    orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
+    if ((command->args & ORR_ARGS_NAME) != 0) {
+        add_field(arena, fields, "name", "text", true,
+                  "name in the catalog, or a file by its path");
+    }
+    if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
+        add_field(arena, fields, "file", "text", true,
+                  "Megatron launch script, or plan file (YAML or JSON); options override it");
+    }
+    if ((command->args & ORR_ARGS_ANCHOR) != 0) {
+        add_field(arena, fields, "anchor", "text", false,
+                  "TOK_S_PER_GPU@GPUS: a measured run of the same plan at another scale (gbs/dp "
+                  "kept); corrects compute by one factor");
+    }
+    if ((command->args & ORR_ARGS_LEDGER) != 0) {
+        add_field(arena, fields, "rank", "text", false,
+                  "pipeline rank whose bytes are listed one by one, or 'worst'");
+    }
+    return fields;
+}
+
+orr_tree *orr_commands(orr_ctx *ctx, orr_arena *arena) {
+    (void)ctx;
+    orr_tree *list = orr_tree_new_list(arena);
+    for (const orr_command *c = orr_command_table; c->name != NULL; c++) {
+        orr_tree *map = orr_tree_push(arena, list, orr_tree_new_map(arena));
+        orr_tree_put_text(arena, map, "name", c->name);
+        orr_tree_put_text(arena, map, "group", c->group);
+        orr_tree_put_text(arena, map, "summary", c->summary);
+        orr_tree_put_text(arena, map, "example", c->example);
+        (void)orr_tree_put(arena, map, "fields", orr_command_fields(arena, c));
+    }
+    return list;
+}

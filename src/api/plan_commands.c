@@ -1,0 +1,296 @@
+/* Commands about one plan: project, memory, check, import. */
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "doc/doc.h"
+#include "exchange/exchange.h"
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+static void report_import(orr_job *job, const orr_import *import) {
+    for (size_t i = 0; i < orr_tree_size(import->assumed); i++) {
+        const orr_tree *one = orr_tree_at(import->assumed, i);
+        orr_tree *copy = orr_tree_push(job->arena, job->assumptions, orr_tree_new_map(job->arena));
+        static const char *const keys[] = {"key", "value", "why"};
+        for (size_t k = 0; k < 3; k++) {
+            orr_tree_put_text(job->arena, copy, keys[k],
+                              orr_tree_text(orr_tree_get(one, keys[k]), ""));
+        }
+    }
+    for (size_t i = 0; i < orr_tree_size(import->unknown); i++) {
+        const orr_tree *one = orr_tree_at(import->unknown, i);
+        if (orr_tree_bool(orr_tree_get(one, "matters"), true)) {
+            const char *name = orr_tree_text(orr_tree_get(one, "name"), "?");
+            orr_job_warn(job, "unknown-setting", name,
+                         "line %lld: '%s' was not understood and may change the answer",
+                         (long long)orr_tree_int(orr_tree_get(one, "line"), 0), name);
+        }
+    }
+}
+
+static bool is_plan_key(const char *key) {
+    static const char *const others[] = {"file", "anchor", "rank"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(key, others[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Plan keys: those of the file, overridden by those of the call. */
+static orr_status gather_keys(orr_job *job, const orr_tree **out, orr_err *err) {
+    const orr_tree *keys = NULL;
+    const char *file = orr_tree_text(orr_tree_get(job->args, "file"), NULL);
+    if (file != NULL) {
+        orr_import import = {0};
+        ORR_TRY(orr_import_file(job->arena, file, &import, err));
+        report_import(job, &import);
+        keys = import.keys;
+    }
+    orr_tree *own = orr_tree_new_map(job->arena);
+    for (size_t i = 0; i < orr_tree_size(job->args); i++) {
+        const char *key = orr_tree_key(job->args, i);
+        if (is_plan_key(key)) {
+            (void)orr_tree_put(job->arena, own, key,
+                               orr_tree_copy(job->arena, orr_tree_at(job->args, i)));
+        }
+    }
+    *out = orr_plan_merge(job->arena, keys, own);
+    return ORR_OK;
+}
+
+static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
+    const orr_tree *keys = NULL;
+    ORR_TRY(gather_keys(job, &keys, err));
+    ORR_TRY(orr_plan_resolve(job->arena, keys, resolved, err));
+    for (uint32_t i = 0; i < resolved->assumption_count; i++) {
+        const orr_assumption *a = &resolved->assumption[i];
+        orr_tree *map = orr_tree_push(job->arena, job->assumptions, orr_tree_new_map(job->arena));
+        orr_tree_put_text(job->arena, map, "key", a->key);
+        orr_tree_put_text(job->arena, map, "value", a->value);
+        orr_tree_put_text(job->arena, map, "why", a->why);
+    }
+    job->inputs = orr_plan_write(job->arena, resolved);
+    return ORR_OK;
+}
+
+static orr_status parse_anchor(const orr_tree *args, orr_anchor *anchor, orr_err *err) {
+    const char *text = orr_tree_text(orr_tree_get(args, "anchor"), NULL);
+    *anchor = (orr_anchor){0};
+    if (text == NULL) {
+        return ORR_OK;
+    }
+    char figure[64];
+    const char *at = strchr(text, '@');
+    int64_t gpus = 0;
+    size_t length = at == NULL ? 0 : (size_t)(at - text);
+    if (at != NULL && length < sizeof figure) {
+        memcpy(figure, text, length);
+        figure[length] = '\0';
+        if (orr_parse_real(figure, &anchor->tokens_per_s_per_gpu) &&
+            orr_parse_int(at + 1, &gpus) && anchor->tokens_per_s_per_gpu > 0 && gpus > 0 &&
+            gpus <= ORR_MAX_GPUS) {
+            anchor->gpus = (uint32_t)gpus;
+            return ORR_OK;
+        }
+    }
+    orr_status status = orr_fail(err, ORR_E_SCHEMA, "anchor '%s' is not TOK_S_PER_GPU@GPUS", text);
+    orr_hint(err, "for example 10080@16: 10,080 tokens/s/GPU measured on 16 GPUs");
+    return status;
+}
+
+/* ---- verdict -------------------------------------------------------------------------------- */
+
+typedef struct legality {
+    bool legal, starts;
+} legality;
+
+static legality check_rules(orr_job *job, const orr_resolved *resolved, orr_tree *verdict) {
+    orr_violation violation[ORR_MAX_VIOLATIONS];
+    uint32_t count = orr_plan_check(job->arena, resolved, violation);
+    static const char *const effects[] = {"illegal", "does_not_start", "warning"};
+    legality answer = {true, true};
+    orr_tree *rules = orr_tree_new_list(job->arena);
+    for (uint32_t i = 0; i < count && i < ORR_MAX_VIOLATIONS; i++) {
+        const orr_violation *v = &violation[i];
+        orr_tree *rule = orr_tree_push(job->arena, rules, orr_tree_new_map(job->arena));
+        orr_tree_put_text(job->arena, rule, "id", v->rule);
+        orr_tree_put_text(job->arena, rule, "effect", effects[v->effect]);
+        orr_tree_put_text(job->arena, rule, "message", v->message);
+        orr_tree_put_text(job->arena, rule, "hint", v->hint == NULL ? "" : v->hint);
+        answer.legal = answer.legal && v->effect != ORR_RULE_ILLEGAL;
+        answer.starts = answer.starts && v->effect == ORR_RULE_WARNING;
+    }
+    orr_tree_put_bool(job->arena, verdict, "legal", answer.legal);
+    orr_tree_put_bool(job->arena, verdict, "starts", answer.starts);
+    (void)orr_tree_put(job->arena, verdict, "rules", rules);
+    return answer;
+}
+
+/* A plan that says nothing of recompute fits when it fits with none of it, and is out of memory only
+ * when it is so with all of it. */
+static void put_fit(orr_arena *arena, orr_tree *verdict, const orr_memory *none,
+                    const orr_memory *full) {
+    bool unknown = full != NULL;
+    bool fits = none->fit <= ORR_TIGHT;
+    const char *word = orr_fit_name((orr_fit)none->fit);
+    double p_oom = none->p_oom;
+    if (unknown && !fits) {
+        bool full_fits = full->fit <= ORR_TIGHT;
+        word = full_fits ? "depends_on_recompute" : orr_fit_name((orr_fit)full->fit);
+        p_oom = full->p_oom;
+        fits = full_fits;
+    }
+    orr_tree_put_bool(arena, verdict, "fits", fits);
+    orr_tree_put_text(arena, verdict, "fit", word);
+    orr_tree_put_real(arena, verdict, "p_oom", p_oom);
+}
+
+static orr_resolved with_recompute(const orr_resolved *resolved, orr_recompute_kind kind) {
+    orr_resolved copy = *resolved;
+    copy.plan.recompute.kind = (uint8_t)kind;
+    return copy;
+}
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+/* When recompute is not stated the interval reaches from all of it to none of it. */
+static orr_status project_unknown(orr_job *job, const orr_resolved *resolved,
+                                  const orr_anchor *anchor, orr_tree *verdict, orr_err *err) {
+    orr_resolved *none = ORR_NEW(job->arena, orr_resolved);
+    orr_resolved *full = ORR_NEW(job->arena, orr_resolved);
+    *none = with_recompute(resolved, ORR_RECOMPUTE_NONE);
+    *full = with_recompute(resolved, ORR_RECOMPUTE_FULL);
+    orr_projection fast, slow;
+    ORR_TRY(orr_project(job->ctx->engine, job->arena, none, anchor, &fast, err));
+    ORR_TRY(orr_project(job->ctx->engine, job->arena, full, anchor, &slow, err));
+    fast.low = orr_min_f64(fast.low, slow.low);
+    job->result = orr_projection_write(job->arena, &fast);
+    (void)orr_tree_put(job->arena, job->result, "with_full_recompute",
+                       orr_projection_write(job->arena, &slow));
+    put_fit(job->arena, verdict, &fast.memory, &slow.memory);
+    orr_job_warn(job, "recompute-unknown", "recompute",
+                 "recompute is not stated: the figures are for none, the interval reaches to full");
+    return ORR_OK;
+}
+
+orr_status orr_command_project(orr_job *job, orr_err *err) {
+    orr_resolved resolved = {0};
+    orr_anchor anchor;
+    ORR_TRY(parse_anchor(job->args, &anchor, err));
+    ORR_TRY(resolve(job, &resolved, err));
+    orr_tree *verdict = orr_tree_new_map(job->arena);
+    legality answer = check_rules(job, &resolved, verdict);
+    if (answer.legal && resolved.plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
+        ORR_TRY(project_unknown(job, &resolved, &anchor, verdict, err));
+    } else if (answer.legal) {
+        orr_projection projection;
+        ORR_TRY(orr_project(job->ctx->engine, job->arena, &resolved, &anchor, &projection, err));
+        job->result = orr_projection_write(job->arena, &projection);
+        put_fit(job->arena, verdict, &projection.memory, NULL);
+    } else {
+        orr_tree_put_bool(job->arena, verdict, "fits", false);
+    }
+    (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
+    return ORR_OK;
+}
+
+static orr_status put_ledger(orr_job *job, const orr_resolved *resolved, uint32_t worst,
+                             orr_err *err) {
+    const orr_tree *asked = orr_tree_get(job->args, "rank");
+    if (asked == NULL) {
+        return ORR_OK;
+    }
+    int64_t rank = strcmp(orr_tree_text(asked, ""), "worst") == 0 ? (int64_t)worst
+                                                                  : orr_tree_int(asked, -1);
+    if (rank < 0 || rank >= resolved->plan.pipe.pp) {
+        return orr_fail(err, ORR_E_SCHEMA,
+                        "rank must be 'worst' or a pipeline rank from 0 to %u",
+                        resolved->plan.pipe.pp - 1);
+    }
+    orr_ledger ledger;
+    ORR_TRY(orr_project_ledger(job->ctx->engine, job->arena, resolved, (uint32_t)rank, &ledger,
+                               err));
+    orr_tree *map = orr_tree_put(job->arena, job->result, "ledger", orr_tree_new_map(job->arena));
+    orr_tree_put_int(job->arena, map, "rank", ledger.rank);
+    orr_tree_put_text(job->arena, map, "moment", orr_moment_name((orr_moment)ledger.moment));
+    orr_tree_put_real(job->arena, map, "total_bytes", ledger.total_bytes);
+    orr_tree *rows = orr_tree_put(job->arena, map, "rows", orr_tree_new_list(job->arena));
+    for (uint32_t i = 0; i < ledger.row_count; i++) {
+        const orr_ledger_row *row = &ledger.row[i];
+        orr_tree *one = orr_tree_push(job->arena, rows, orr_tree_new_map(job->arena));
+        orr_tree_put_text(job->arena, one, "what", row->what);
+        orr_tree_put_text(job->arena, one, "part",
+                          orr_memory_part_name((orr_memory_part)row->part));
+        if (row->chunk != UINT32_MAX) {
+            orr_tree_put_int(job->arena, one, "chunk", row->chunk);
+        }
+        orr_tree_put_real(job->arena, one, "bytes", (double)row->bytes);
+        orr_tree_put_real(job->arena, one, "count", row->count);
+        orr_tree_put_real(job->arena, one, "total_bytes", (double)row->bytes * row->count);
+    }
+    return ORR_OK;
+}
+
+static orr_status memory_and_verdict(orr_job *job, orr_resolved *resolved, orr_err *err) {
+    ORR_TRY(resolve(job, resolved, err));
+    orr_tree *verdict = orr_tree_new_map(job->arena);
+    legality answer = check_rules(job, resolved, verdict);
+    if (!answer.legal) {
+        orr_tree_put_bool(job->arena, verdict, "fits", false);
+        (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
+        return ORR_OK;
+    }
+    bool unknown = resolved->plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN;
+    orr_resolved none = unknown ? with_recompute(resolved, ORR_RECOMPUTE_NONE) : *resolved;
+    orr_memory memory, least;
+    ORR_TRY(orr_project_memory(job->ctx->engine, job->arena, &none, true, &memory, err));
+    uint32_t pp = resolved->plan.pipe.pp;
+    (void)orr_tree_put(job->arena, job->result, "memory",
+                       orr_memory_write(job->arena, &memory, pp));
+    if (unknown) {
+        orr_resolved full = with_recompute(resolved, ORR_RECOMPUTE_FULL);
+        ORR_TRY(orr_project_memory(job->ctx->engine, job->arena, &full, true, &least, err));
+        orr_tree *with_full = orr_tree_put(job->arena, job->result, "with_full_recompute",
+                                           orr_tree_new_map(job->arena));
+        (void)orr_tree_put(job->arena, with_full, "memory",
+                           orr_memory_write(job->arena, &least, pp));
+        orr_job_warn(job, "recompute-unknown", "recompute",
+                     "recompute is not stated: the figures are for none");
+    }
+    put_fit(job->arena, verdict, &memory, unknown ? &least : NULL);
+    (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
+    *resolved = none;
+    return put_ledger(job, resolved, memory.worst_rank, err);
+}
+
+orr_status orr_command_memory(orr_job *job, orr_err *err) {
+    orr_resolved resolved = {0};
+    return memory_and_verdict(job, &resolved, err);
+}
+
+orr_status orr_command_check(orr_job *job, orr_err *err) {
+    orr_resolved resolved = {0};
+    return memory_and_verdict(job, &resolved, err);
+}
+
+orr_status orr_command_import(orr_job *job, orr_err *err) {
+    const char *file = orr_tree_text(orr_tree_get(job->args, "file"), NULL);
+    if (file == NULL) {
+        return orr_fail(err, ORR_E_USAGE, "import needs a FILE");
+    }
+    orr_import import = {0};
+    ORR_TRY(orr_import_file(job->arena, file, &import, err));
+    report_import(job, &import);
+    orr_tree_put_text(job->arena, job->result, "format", import.format);
+    (void)orr_tree_put(job->arena, job->result, "plan", orr_tree_copy(job->arena, import.keys));
+    (void)orr_tree_put(job->arena, job->result, "assumed",
+                       orr_tree_copy(job->arena, import.assumed));
+    (void)orr_tree_put(job->arena, job->result, "unknown",
+                       orr_tree_copy(job->arena, import.unknown));
+    return ORR_OK;
+}

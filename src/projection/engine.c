@@ -1,0 +1,143 @@
+#include "projection/projection_int.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+orr_engine *orr_engine_new(void) {
+    orr_engine *engine = (orr_engine *)orr_alloc(sizeof *engine);
+    engine->arena = orr_arena_new();
+    engine->scratch = orr_arena_new();
+    engine->linker = orr_linker_new();
+    return engine;
+}
+
+void orr_engine_free(orr_engine *engine) {
+    if (engine == NULL) {
+        return;
+    }
+    orr_map_release(&engine->tables);
+    orr_map_release(&engine->priced);
+    orr_map_release(&engine->times);
+    orr_linker_free(engine->linker);
+    orr_arena_free(engine->scratch);
+    orr_arena_free(engine->arena);
+    orr_release(engine);
+}
+
+/* Content of everything that prices depend on; pointers are cleared and names hashed, so that two
+ * readings of one file are one key. */
+typedef struct table_key {
+    orr_accelerator accelerator;
+    orr_fabric fabric;
+    orr_software software;
+    orr_tier tier[ORR_MAX_TIERS];
+    uint64_t names;
+    uint32_t tier_count, gpus_per_node;
+} table_key;
+
+static void make_table_key(const orr_cluster *cluster, const orr_software *software,
+                           table_key *key) {
+    memset(key, 0, sizeof *key);
+    memcpy(&key->accelerator, cluster->accelerator, sizeof key->accelerator);
+    memcpy(&key->fabric, cluster->fabric, sizeof key->fabric);
+    memcpy(&key->software, software, sizeof key->software);
+    memcpy(key->tier, cluster->tier, sizeof key->tier);
+    key->accelerator.name = key->accelerator.title = key->accelerator.source = NULL;
+    key->fabric.name = key->fabric.source = NULL;
+    key->software.name = key->software.source = NULL;
+    key->software.evidence = NULL;
+    for (uint32_t i = 0; i < ORR_MAX_TIERS; i++) {
+        key->tier[i].name = NULL;
+    }
+    /* Calibrations are found by the accelerator's name. */
+    key->names = orr_hash(cluster->accelerator->name, strlen(cluster->accelerator->name));
+    key->tier_count = cluster->tier_count;
+    key->gpus_per_node = cluster->gpus_per_node;
+}
+
+/* Clusters and profiles read by the caller may live shorter than the engine: a table keeps its own. */
+static const orr_cluster *keep_cluster(orr_arena *arena, const orr_cluster *cluster) {
+    orr_cluster *copy = ORR_NEW(arena, orr_cluster);
+    orr_accelerator *accelerator = ORR_NEW(arena, orr_accelerator);
+    orr_fabric *fabric = ORR_NEW(arena, orr_fabric);
+    *copy = *cluster;
+    *accelerator = *cluster->accelerator;
+    *fabric = *cluster->fabric;
+    accelerator->name = orr_arena_text(arena, accelerator->name);
+    accelerator->title = accelerator->source = "";
+    fabric->name = orr_arena_text(arena, fabric->name);
+    fabric->source = "";
+    for (uint32_t i = 0; i < copy->tier_count; i++) {
+        copy->tier[i].name = orr_arena_text(arena, copy->tier[i].name);
+    }
+    copy->name = copy->source = "";
+    copy->accelerator = accelerator;
+    copy->fabric = fabric;
+    return copy;
+}
+
+orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
+                            const orr_software *software, const orr_cost_table **out,
+                            orr_err *err) {
+    table_key key;
+    make_table_key(cluster, software, &key);
+    void *known = orr_map_get(&engine->tables, &key, sizeof key);
+    if (known == NULL) {
+        orr_software *profile = ORR_NEW(engine->arena, orr_software);
+        *profile = *software;
+        profile->name = orr_arena_text(engine->arena, software->name);
+        profile->source = "";
+        profile->evidence = NULL;
+        const orr_cost_table *made = NULL;
+        ORR_TRY(orr_cost_table_new(engine->arena, keep_cluster(engine->arena, cluster), profile,
+                                   &made, err));
+        const orr_cost_table **slot = ORR_NEW(engine->arena, const orr_cost_table *);
+        *slot = made;
+        orr_map_put(&engine->tables, engine->arena, &key, sizeof key, slot);
+        known = slot;
+    }
+    *out = *(const orr_cost_table *const *)known;
+    return ORR_OK;
+}
+
+typedef struct priced_key {
+    const orr_cost_table *table;
+    const orr_object *object;
+} priced_key;
+
+static const orr_priced *priced_object(orr_engine *engine, const orr_cost_table *table,
+                                       const orr_object *object) {
+    priced_key key = {table, object};
+    orr_priced *known = (orr_priced *)orr_map_get(&engine->priced, &key, sizeof key);
+    if (known == NULL) {
+        known = ORR_NEW(engine->arena, orr_priced);
+        orr_cost_price(table, engine->arena, object, known);
+        orr_map_put(&engine->priced, engine->arena, &key, sizeof key, known);
+    }
+    return known;
+}
+
+typedef struct times_key {
+    const orr_cost_table *table;
+    const orr_object *object;
+    orr_timeline_mode mode;
+} times_key;
+
+const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *table,
+                                      const orr_software *software, const orr_object *object,
+                                      const orr_timeline_mode *mode) {
+    times_key key;
+    memset(&key, 0, sizeof key);
+    key.table = table;
+    key.object = object;
+    key.mode = *mode;
+    orr_part_time *known = (orr_part_time *)orr_map_get(&engine->times, &key, sizeof key);
+    if (known == NULL) {
+        known = ORR_NEW(engine->arena, orr_part_time);
+        orr_timeline_object(priced_object(engine, table, object), software, mode, known);
+        orr_map_put(&engine->times, engine->arena, &key, sizeof key, known);
+    }
+    return known;
+}

@@ -1,0 +1,370 @@
+/* Composition of one step: link, price, play the schedule, close the step.
+ *
+ *   step = (end of the slowest rank + what reduction and gather leave exposed + optimizer
+ *           + host cost of a step) x straggler factor
+ *
+ * The breakdown is that of the rank that ends last: its own compute and exposed communication, then
+ * hops (difference to a play with free hops), then what is left of its time as bubble. */
+#include "projection/projection.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "projection/projection_int.h"
+
+typedef struct stage_times {
+    orr_chunk_time *kind; /* [chunk_kind_count] */
+    int64_t *f, *b, *w;   /* per chunk, picoseconds */
+    int64_t *hop;         /* [pp] */
+    double hop_error_frac;
+} stage_times;
+
+static void add_scaled(orr_phase_time *sum, const orr_phase_time *part, double n) {
+    for (int c = 0; c < ORR_CLASS_COUNT; c++) {
+        sum->class_s[c] += n * part->class_s[c];
+        sum->error_s[c] += n * part->error_s[c];
+    }
+    for (int p = 0; p < ORR_PROVENANCE_COUNT; p++) {
+        sum->provenance_s[p] += n * part->provenance_s[p];
+    }
+    sum->recompute_s += n * part->recompute_s;
+    sum->host_s += n * part->host_s;
+    sum->total_s += n * part->total_s;
+}
+
+static orr_timeline_mode timeline_mode(const orr_program *program, double compute_factor) {
+    const orr_resolved *resolved = program->resolved;
+    const orr_plan *plan = &resolved->plan;
+    orr_timeline_mode mode;
+    memset(&mode, 0, sizeof mode);
+    mode.modules = program->modules;
+    mode.overlap = plan->overlap;
+    bool several_nodes = plan->gpus > resolved->cluster->gpus_per_node;
+    mode.host_bound_tp = plan->pipe.pp > 1 && several_nodes ? plan->split.tp - 1 : 0;
+    mode.compute_factor = compute_factor;
+    return mode;
+}
+
+/* Gradients that the GEMM does not add itself are read, added and written by a kernel of their own. */
+static void add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
+                             const orr_chunk *chunk, orr_chunk_time *time) {
+    double bytes = resolved->software->accumulate_bytes *
+                   (double)(chunk->params.dense + chunk->params.expert);
+    if (bytes <= 0) {
+        return;
+    }
+    orr_cost cost = orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, bytes, 1);
+    orr_phase_time *phase = &time->phase[ORR_PHASE_WEIGHT_GRAD];
+    time->accumulate_s = cost.time_s;
+    phase->class_s[ORR_CLASS_ELEMENTWISE] += cost.time_s;
+    phase->error_s[ORR_CLASS_ELEMENTWISE] += cost.time_s * cost.relerr_frac;
+    phase->provenance_s[cost.provenance] += cost.time_s;
+    phase->total_s += cost.time_s;
+}
+
+static void time_chunk_kinds(orr_engine *engine, const orr_program *program,
+                             const orr_cost_table *table, double compute_factor,
+                             orr_chunk_time *kind) {
+    const orr_software *software = program->resolved->software;
+    orr_timeline_mode mode = timeline_mode(program, compute_factor);
+    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
+        const orr_chunk *chunk = &program->chunk_kind[k];
+        for (uint32_t i = 0; i < chunk->part_count; i++) {
+            const orr_part *part = &chunk->part[i];
+            for (uint32_t checkpointed = 0; checkpointed < 2; checkpointed++) {
+                uint32_t n = checkpointed ? part->checkpointed : part->count - part->checkpointed;
+                if (n == 0) {
+                    continue;
+                }
+                mode.checkpointed = checkpointed;
+                const orr_part_time *time =
+                    orr_engine_times(engine, table, software, part->object, &mode);
+                for (int p = 0; p < ORR_PHASE_COUNT; p++) {
+                    add_scaled(&kind[k].phase[p], &time->phase[p], n);
+                }
+            }
+        }
+        add_accumulation(program->resolved, table, chunk, &kind[k]);
+    }
+}
+
+/* Hops between neighbouring stages: the activation of one micro-batch as the stage holds it. */
+static void time_hops(const orr_program *program, const orr_cost_table *table, stage_times *times) {
+    const orr_resolved *resolved = program->resolved;
+    const orr_plan *plan = &resolved->plan;
+    uint32_t pp = plan->pipe.pp, stride = plan->gpus / pp;
+    uint32_t domain = resolved->cluster->tier[0].gpus;
+    double bytes = 2.0 * (double)orr_plan_tokens(plan) * resolved->model->hidden /
+                   (plan->split.sp ? plan->split.tp : 1);
+    double factor = resolved->software->p2p_factor > 0 ? resolved->software->p2p_factor : 1.0;
+    for (uint32_t r = 0; r < pp && pp > 1; r++) {
+        uint32_t from = r * stride, to = (r + 1) % pp * stride;
+        bool inside = from / domain == to / domain;
+        orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
+        orr_cost cost = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
+        times->hop[r] = orr_ps(cost.time_s * factor);
+        times->hop_error_frac = orr_max_f64(times->hop_error_frac, cost.relerr_frac);
+    }
+}
+
+static orr_durations time_stages(orr_engine *engine, orr_arena *arena, const orr_program *program,
+                                 const orr_cost_table *table, double compute_factor,
+                                 stage_times *times) {
+    const orr_pipe *pipe = &program->resolved->plan.pipe;
+    uint32_t chunks = pipe->pp * pipe->vpp;
+    times->kind = ORR_NEW_ARRAY(arena, orr_chunk_time, program->chunk_kind_count);
+    times->f = ORR_NEW_ARRAY(arena, int64_t, chunks);
+    times->b = ORR_NEW_ARRAY(arena, int64_t, chunks);
+    times->w = ORR_NEW_ARRAY(arena, int64_t, chunks);
+    times->hop = ORR_NEW_ARRAY(arena, int64_t, pipe->pp);
+    time_chunk_kinds(engine, program, table, compute_factor, times->kind);
+    for (uint32_t c = 0; c < chunks; c++) {
+        const orr_chunk_time *kind = &times->kind[program->chunk[c]];
+        times->f[c] = orr_ps(kind->phase[ORR_PHASE_FORWARD].total_s);
+        times->b[c] = orr_ps(kind->phase[ORR_PHASE_INPUT_GRAD].total_s);
+        times->w[c] = orr_ps(kind->phase[ORR_PHASE_WEIGHT_GRAD].total_s);
+    }
+    time_hops(program, table, times);
+    return (orr_durations){.f = times->f, .b = times->b, .w = times->w, .hop = times->hop};
+}
+
+static orr_play new_play(orr_arena *arena, const orr_pipe *pipe) {
+    uint32_t chunks = pipe->pp * pipe->vpp;
+    return (orr_play){.rank_end = ORR_NEW_ARRAY(arena, int64_t, pipe->pp),
+                      .rank_busy = ORR_NEW_ARRAY(arena, int64_t, pipe->pp),
+                      .grads_ready = ORR_NEW_ARRAY(arena, int64_t, chunks),
+                      .first_use = ORR_NEW_ARRAY(arena, int64_t, chunks)};
+}
+
+static const orr_slice slice_of_class[ORR_CLASS_COUNT] = {
+    [ORR_CLASS_GEMM] = ORR_SLICE_GEMM,
+    [ORR_CLASS_ATTENTION] = ORR_SLICE_ATTENTION,
+    [ORR_CLASS_ELEMENTWISE] = ORR_SLICE_ELEMENTWISE,
+    [ORR_CLASS_LOSS] = ORR_SLICE_LOSS,
+    [ORR_CLASS_TP] = ORR_SLICE_TP,
+    [ORR_CLASS_CP] = ORR_SLICE_CP,
+    [ORR_CLASS_EP] = ORR_SLICE_EP,
+    [ORR_CLASS_DP] = ORR_SLICE_DP,
+};
+
+/* Compute and exposed communication of a rank over the whole step; returns the error's variance. */
+static double add_rank_compute(const orr_program *program, const stage_times *times, uint32_t rank,
+                               orr_projection *out) {
+    const orr_plan *plan = &program->resolved->plan;
+    double n = plan->batch.micro_batches, error_s[ORR_CLASS_COUNT] = {0};
+    for (uint32_t c = 0; c < plan->pipe.vpp; c++) {
+        const orr_chunk_time *kind = &times->kind[program->chunk[rank * plan->pipe.vpp + c]];
+        for (int p = 0; p < ORR_PHASE_COUNT; p++) {
+            const orr_phase_time *phase = &kind->phase[p];
+            for (int k = 0; k < ORR_CLASS_COUNT; k++) {
+                out->slice_s[slice_of_class[k]] += n * phase->class_s[k];
+                error_s[k] += n * phase->error_s[k];
+            }
+            for (int k = 0; k < ORR_PROVENANCE_COUNT; k++) {
+                out->provenance_s[k] += n * phase->provenance_s[k];
+            }
+            out->slice_s[ORR_SLICE_RECOMPUTE] += n * phase->recompute_s;
+            out->slice_s[ORR_SLICE_HOST] += n * phase->host_s;
+        }
+    }
+    double variance = 0;
+    for (int k = 0; k < ORR_CLASS_COUNT; k++) {
+        variance += error_s[k] * error_s[k];
+    }
+    return variance;
+}
+
+static double sum_slices(const orr_projection *projection) {
+    double sum_s = 0;
+    for (int s = 0; s < ORR_SLICE_COUNT; s++) {
+        sum_s += projection->slice_s[s];
+    }
+    return sum_s;
+}
+
+/* Half of the 90 % interval as a fraction: what validation showed for this software and kind of
+ * model, never less than what the prices themselves admit. */
+static double half_width(const orr_resolved *resolved, double model_frac, bool anchored) {
+    const orr_software *software = resolved->software;
+    bool moe = false;
+    for (uint32_t k = 0; k < resolved->model->kind_count; k++) {
+        moe = moe || resolved->model->kind[k].mlp.experts > 0;
+    }
+    if (anchored) {
+        return software->interval_anchored_frac;
+    }
+    double half = moe ? software->interval_moe_frac : software->interval_dense_frac;
+    bool assumed = resolved->cluster->accelerator->assumed || resolved->cluster->fabric->assumed ||
+                   resolved->model->assumed;
+    if (assumed) {
+        half = orr_max_f64(half, 0.20);
+    }
+    return orr_max_f64(half, 1.645 * model_frac);
+}
+
+static double doublings(const orr_resolved *resolved) {
+    double nodes = (double)resolved->plan.gpus / resolved->cluster->gpus_per_node;
+    return nodes > 1 ? log2(nodes) : 0;
+}
+
+static orr_dtype precision_dtype(uint8_t precision) {
+    static const orr_dtype dtype[ORR_PRECISION_COUNT] = {
+        [ORR_PRECISION_BF16] = ORR_BF16,         [ORR_PRECISION_FP16] = ORR_FP16,
+        [ORR_PRECISION_FP8] = ORR_FP8,           [ORR_PRECISION_FP8_CS] = ORR_FP8,
+        [ORR_PRECISION_FP8_MX] = ORR_MXFP8,      [ORR_PRECISION_FP8_BLOCKWISE] = ORR_FP8_BLOCK,
+        [ORR_PRECISION_NVFP4] = ORR_NVFP4,
+    };
+    return dtype[precision];
+}
+
+static void finish(const orr_resolved *resolved, double variance, bool anchored,
+                   orr_projection *out) {
+    const orr_plan *plan = &resolved->plan;
+    double jitter_frac = resolved->software->straggler_frac * doublings(resolved);
+    out->slice_s[ORR_SLICE_JITTER] = jitter_frac * sum_slices(out);
+    out->step_s = sum_slices(out);
+    double accounted_s = 0;
+    for (int p = 0; p < ORR_PROVENANCE_COUNT; p++) {
+        accounted_s += out->provenance_s[p];
+    }
+    out->provenance_s[ORR_FROM_MODEL] += out->step_s - accounted_s;
+
+    double tokens = (double)plan->gbs * plan->batch.seq;
+    out->tokens_per_s = tokens / out->step_s;
+    out->tokens_per_s_per_gpu = out->tokens_per_s / plan->gpus;
+    out->model_flops_per_s_per_gpu =
+        out->tokens_per_s_per_gpu *
+        orr_model_flops_per_token(resolved->model, plan->batch.seq, true);
+    double peak = resolved->cluster->accelerator
+                      ->peak_flops[precision_dtype(plan->numeric.precision)];
+    out->mfu_frac = peak > 0 ? out->model_flops_per_s_per_gpu / peak : 0;
+    double half = half_width(resolved, sqrt(variance) / out->step_s, anchored);
+    out->low = out->tokens_per_s_per_gpu / (1 + half);
+    out->high = out->tokens_per_s_per_gpu * (1 + half);
+}
+
+/* Everything but memory and interval, with compute scaled by a factor. */
+static orr_status time_step(orr_engine *engine, const orr_resolved *resolved,
+                            double compute_factor, bool anchored, orr_projection *out,
+                            orr_program *program, orr_err *err) {
+    orr_arena *scratch = engine->scratch;
+    const orr_cost_table *table = NULL;
+    ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
+    ORR_TRY(orr_link(engine->linker, scratch, resolved, NULL, program, err));
+    stage_times times = {0};
+    orr_durations d = time_stages(engine, scratch, program, table, compute_factor, &times);
+    const orr_pipe *pipe = &resolved->plan.pipe;
+    if (orr_schedule_needs_durations((orr_schedule_kind)pipe->schedule)) {
+        ORR_TRY(orr_link(engine->linker, scratch, resolved, &d, program, err));
+    }
+    orr_play play = new_play(scratch, pipe);
+    ORR_TRY(orr_order_play(program->order, &d, false, scratch, &play, err));
+
+    uint32_t last = 0;
+    double last_s = -1, dp_s = 0, dp_error_s = 0, optimizer_s = 0, optimizer_error_s = 0;
+    for (uint32_t r = 0; r < pipe->pp; r++) {
+        orr_step_end end = orr_step_end_cost(program, table, r, times.kind, &play);
+        double end_s = (double)play.rank_end[r] * ORR_PS + end.dp_s;
+        if (end_s > last_s) {
+            last_s = end_s;
+            last = r;
+            dp_s = end.dp_s;
+            dp_error_s = end.dp_error_s;
+        }
+        if (end.optimizer_s > optimizer_s) {
+            optimizer_s = end.optimizer_s;
+            optimizer_error_s = end.optimizer_error_s;
+        }
+    }
+
+    *out = (orr_projection){.resolved = resolved, .anchor_factor = compute_factor,
+                            .slowest_rank = last};
+    double variance = add_rank_compute(program, &times, last, out);
+    double busy_s = sum_slices(out), end_s = (double)play.rank_end[last] * ORR_PS, hops_s = 0;
+    if (pipe->pp > 1) {
+        orr_play free_hops = new_play(scratch, pipe);
+        orr_durations no_hops = d;
+        no_hops.hop = ORR_NEW_ARRAY(scratch, int64_t, pipe->pp);
+        ORR_TRY(orr_order_play(program->order, &no_hops, false, scratch, &free_hops, err));
+        hops_s = orr_max_f64(0, end_s - (double)free_hops.rank_end[last] * ORR_PS);
+    }
+    out->slice_s[ORR_SLICE_PP] = hops_s;
+    out->slice_s[ORR_SLICE_BUBBLE] = orr_max_f64(0, end_s - busy_s - hops_s);
+    out->slice_s[ORR_SLICE_DP] += dp_s;
+    out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer_s;
+    out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
+    double hop_error_s = hops_s * times.hop_error_frac;
+    variance += dp_error_s * dp_error_s + optimizer_error_s * optimizer_error_s +
+                hop_error_s * hop_error_s;
+    finish(resolved, variance, anchored, out);
+    return ORR_OK;
+}
+
+/* The plan of the anchor's run: same split and batch per replica, another number of replicas. */
+static orr_status anchor_plan(const orr_resolved *resolved, const orr_anchor *anchor,
+                              orr_resolved *at, orr_err *err) {
+    const orr_plan *plan = &resolved->plan;
+    uint32_t ranks = plan->gpus / plan->shard.dp;
+    if (anchor->gpus % ranks != 0) {
+        return orr_fail(err, ORR_E_CONFLICT,
+                        "the anchor's %u GPUs are no multiple of tp x pp x cp = %u", anchor->gpus,
+                        ranks);
+    }
+    *at = *resolved;
+    at->plan.gpus = anchor->gpus;
+    at->plan.shard.dp = anchor->gpus / ranks;
+    at->plan.gbs = at->plan.shard.dp * plan->batch.mbs * plan->batch.micro_batches;
+    return ORR_OK;
+}
+
+enum { ANCHOR_STEPS = 48 };
+
+/* The factor on compute that makes the projection of the anchor's run equal its measurement.
+ * Throughput falls as the factor grows, so bisection finds it. */
+static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
+                             const orr_anchor *anchor, double *factor, orr_err *err) {
+    orr_resolved at;
+    ORR_TRY(anchor_plan(resolved, anchor, &at, err));
+    double low = 0.2, high = 5.0;
+    for (int i = 0; i < ANCHOR_STEPS; i++) {
+        double middle = 0.5 * (low + high);
+        orr_projection projection;
+        orr_program program;
+        orr_arena_reset(engine->scratch);
+        ORR_TRY(time_step(engine, &at, middle, true, &projection, &program, err));
+        *(projection.tokens_per_s_per_gpu > anchor->tokens_per_s_per_gpu ? &low : &high) = middle;
+    }
+    *factor = 0.5 * (low + high);
+    if (low <= 0.2 || high >= 5.0) {
+        return orr_fail(err, ORR_E_CONFLICT,
+                        "no correction of compute between 0.2x and 5x explains the anchor's %g "
+                        "tokens/s/GPU on %u GPUs",
+                        anchor->tokens_per_s_per_gpu, anchor->gpus);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                       const orr_anchor *anchor, orr_projection *out, orr_err *err) {
+    double factor = 1.0;
+    bool anchored = anchor != NULL && anchor->gpus > 0;
+    if (anchored) {
+        ORR_TRY(fit_anchor(engine, resolved, anchor, &factor, err));
+    }
+    orr_arena_reset(engine->scratch);
+    orr_program program;
+    ORR_TRY(time_step(engine, resolved, factor, anchored, out, &program, err));
+    orr_memory_evaluate(&program, arena, true, &out->memory);
+    return ORR_OK;
+}
+
+orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              bool all_ranks, orr_memory *out, orr_err *err) {
+    orr_arena_reset(engine->scratch);
+    orr_program program;
+    ORR_TRY(orr_link(engine->linker, engine->scratch, resolved, NULL, &program, err));
+    orr_memory_evaluate(&program, arena, all_ranks, out);
+    return ORR_OK;
+}

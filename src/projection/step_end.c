@@ -1,0 +1,198 @@
+/* The end of a step on one rank: gradients are reduced, the optimizer steps, parameters come back.
+ *
+ * A chunk's gradients are ready when its last weight gradient ends; from then, and for the overlapped
+ * share of that last backward, the reduction runs behind what the rank still computes. Chunks are
+ * reduced one after the other in the order in which they become ready. What outlasts the rank's last
+ * op is exposed. Spec: steptime.md §2.10-2.12. */
+#include "base/num.h"
+#include "projection/projection_int.h"
+
+enum { MAX_CHUNKS = ORR_MAX_VPP };
+
+/* Cost of reducing (or gathering) `elements` parameters at `element_bytes` each. */
+typedef struct exchange {
+    double time_s, error_s;
+} exchange;
+
+static exchange collective(const orr_cost_table *table, orr_collective kind, double bytes,
+                           orr_group group) {
+    if (group.size <= 1 || bytes <= 0) {
+        return (exchange){0, 0};
+    }
+    orr_cost cost = orr_cost_collective(table, kind, bytes, group);
+    return (exchange){cost.time_s, cost.time_s * cost.relerr_frac};
+}
+
+typedef struct groups {
+    orr_group dense, expert;
+    orr_group replicas; /* shard groups that hold the same shard: an all-reduce across them */
+} groups;
+
+static groups data_parallel_groups(const orr_resolved *resolved) {
+    const orr_plan *plan = &resolved->plan;
+    uint32_t replicas = plan->shard.dp * plan->split.cp;
+    uint32_t shards = orr_plan_dense_shards(plan);
+    uint32_t expert_shards = orr_plan_expert_shards(plan);
+    bool sharded = plan->shard.kind != ORR_SHARD_NONE;
+    uint32_t inner = sharded ? shards : replicas;
+    groups g;
+    g.dense = orr_cluster_group(resolved->cluster, inner, plan->split.tp);
+    g.expert = orr_cluster_group(resolved->cluster, expert_shards,
+                                 plan->split.etp * plan->split.ep);
+    g.replicas = orr_cluster_group(resolved->cluster, inner == 0 ? 1 : replicas / inner,
+                                   plan->split.tp * inner);
+    return g;
+}
+
+/* Bytes a gradient has on the wire. */
+static double wire_bytes(const orr_resolved *resolved) {
+    double stated = resolved->software->grad_wire_bytes;
+    return stated > 0 ? stated : (double)resolved->plan.numeric.grad_bytes;
+}
+
+static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table *table,
+                              const groups *g, const orr_params *params) {
+    bool scatter = resolved->plan.shard.kind != ORR_SHARD_NONE;
+    orr_collective kind = scatter ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE;
+    double bytes = wire_bytes(resolved);
+    exchange dense = collective(table, kind, bytes * (double)params->dense, g->dense);
+    exchange expert = collective(table, kind, bytes * (double)params->expert, g->expert);
+    exchange across =
+        collective(table, ORR_ALL_REDUCE,
+                   g->dense.size == 0 ? 0 : bytes * (double)params->dense / g->dense.size,
+                   g->replicas);
+    return (exchange){dense.time_s + expert.time_s + across.time_s,
+                      dense.error_s + expert.error_s + across.error_s};
+}
+
+static exchange gather_params(const orr_resolved *resolved, const orr_cost_table *table,
+                              const groups *g, const orr_params *params) {
+    if (resolved->plan.shard.kind == ORR_SHARD_NONE) {
+        return (exchange){0, 0};
+    }
+    double bytes = resolved->plan.numeric.param_bytes == 1 ? 1.0 : 2.0;
+    exchange dense = collective(table, ORR_ALL_GATHER, bytes * (double)params->dense, g->dense);
+    exchange expert = collective(table, ORR_ALL_GATHER, bytes * (double)params->expert, g->expert);
+    return (exchange){dense.time_s + expert.time_s, dense.error_s + expert.error_s};
+}
+
+/* Local chunks of a rank in the order in which their gradients become ready. */
+static void order_by_ready(const orr_play *play, uint32_t rank, uint32_t vpp, uint32_t *order) {
+    for (uint32_t c = 0; c < vpp; c++) {
+        uint32_t at = c;
+        int64_t ready = play->grads_ready[rank * vpp + c];
+        while (at > 0 && play->grads_ready[rank * vpp + order[at - 1]] > ready) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = c;
+    }
+}
+
+static double expose(double total_s, double late_s, double min_frac) {
+    return orr_max_f64(orr_max_f64(late_s, min_frac * total_s), 0);
+}
+
+static exchange exposed_reduction(const orr_program *program, const orr_cost_table *table,
+                                  uint32_t rank, const orr_chunk_time *chunk_time,
+                                  const orr_play *play, const groups *g) {
+    const orr_resolved *resolved = program->resolved;
+    const orr_software *software = resolved->software;
+    uint32_t vpp = resolved->plan.pipe.vpp, order[MAX_CHUNKS];
+    bool overlapped =
+        software->dp_overlap_grads && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
+    double end_s = (double)play->rank_end[rank] * ORR_PS, clock_s = 0;
+    exchange sum = {0, 0};
+    order_by_ready(play, rank, vpp, order);
+    for (uint32_t i = 0; i < vpp; i++) {
+        uint32_t c = order[i];
+        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
+        const orr_chunk_time *time = &chunk_time[program->chunk[rank * vpp + c]];
+        double backward_s =
+            time->phase[ORR_PHASE_INPUT_GRAD].total_s + time->phase[ORR_PHASE_WEIGHT_GRAD].total_s;
+        exchange one = reduce_params(resolved, table, g, &chunk->params);
+        double start_s = (double)play->grads_ready[rank * vpp + c] * ORR_PS -
+                         software->dp_window_frac * backward_s;
+        clock_s = orr_max_f64(clock_s, start_s) + one.time_s;
+        sum.time_s += one.time_s;
+        sum.error_s += one.error_s;
+    }
+    if (!overlapped || sum.time_s <= 0) {
+        return sum;
+    }
+    double exposed_s = orr_min_f64(
+        sum.time_s, expose(sum.time_s, clock_s - end_s, software->dp_exposed_min_frac));
+    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s};
+}
+
+/* Gathers run ahead of the first forward of each chunk, one after the other. */
+static exchange exposed_gather(const orr_program *program, const orr_cost_table *table,
+                               uint32_t rank, const orr_chunk_time *chunk_time,
+                               const orr_play *play, const groups *g) {
+    const orr_resolved *resolved = program->resolved;
+    const orr_software *software = resolved->software;
+    uint32_t vpp = resolved->plan.pipe.vpp;
+    bool overlapped =
+        software->dp_overlap_params && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
+    double clock_s = 0, late_s = 0;
+    exchange sum = {0, 0};
+    for (uint32_t c = 0; c < vpp; c++) {
+        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
+        const orr_chunk_time *time = &chunk_time[program->chunk[rank * vpp + c]];
+        exchange one = gather_params(resolved, table, g, &chunk->params);
+        double use_s = (double)play->first_use[rank * vpp + c] * ORR_PS +
+                       software->dp_window_frac * time->phase[ORR_PHASE_FORWARD].total_s;
+        clock_s += one.time_s;
+        late_s = orr_max_f64(late_s, clock_s - use_s);
+        sum.time_s += one.time_s;
+        sum.error_s += one.error_s;
+    }
+    if (!overlapped || sum.time_s <= 0) {
+        return sum;
+    }
+    double exposed_s =
+        orr_min_f64(sum.time_s, expose(sum.time_s, late_s, software->dp_exposed_min_frac));
+    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s};
+}
+
+static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table *table,
+                               const orr_params *params) {
+    const orr_resolved *resolved = program->resolved;
+    const orr_software *software = resolved->software;
+    bool sharded = resolved->plan.shard.kind != ORR_SHARD_NONE;
+    double dense = (double)params->dense, expert = (double)params->expert;
+    double local = dense + expert, shard = local;
+    if (sharded) {
+        shard = dense / orr_plan_dense_shards(&resolved->plan) +
+                expert / orr_max_u32(1, orr_plan_expert_shards(&resolved->plan));
+    }
+    double bytes =
+        software->optimizer_shard_bytes * shard + software->optimizer_local_bytes * local;
+    return orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, bytes, 2);
+}
+
+orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
+                               uint32_t rank, const orr_chunk_time *chunk_time,
+                               const orr_play *play) {
+    const orr_resolved *resolved = program->resolved;
+    orr_params params = {0};
+    for (uint32_t c = 0; c < resolved->plan.pipe.vpp; c++) {
+        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
+        params.dense += chunk->params.dense;
+        params.expert += chunk->params.expert;
+    }
+    orr_step_end end = {0};
+    /* Fully sharded layers exchange inside their own forward and backward. */
+    bool per_layer = resolved->plan.shard.kind >= ORR_SHARD_ZERO3;
+    if (!per_layer) {
+        groups g = data_parallel_groups(resolved);
+        exchange reduction = exposed_reduction(program, table, rank, chunk_time, play, &g);
+        exchange gather = exposed_gather(program, table, rank, chunk_time, play, &g);
+        end.dp_s = reduction.time_s + gather.time_s;
+        end.dp_error_s = reduction.error_s + gather.error_s;
+    }
+    orr_cost optimizer = optimizer_cost(program, table, &params);
+    end.optimizer_s = optimizer.time_s;
+    end.optimizer_error_s = optimizer.time_s * optimizer.relerr_frac;
+    return end;
+}
