@@ -82,6 +82,27 @@ orr_status orr_command_rules(orr_job *job, orr_err *err) {
     return ORR_OK;
 }
 
+/* One field of a command as a JSON Schema property. */
+static orr_tree *field_schema(orr_arena *arena, const orr_tree *field) {
+    orr_tree *map = orr_tree_new_map(arena);
+    const char *type = orr_tree_text(orr_tree_get(field, "type"), "text");
+    const orr_tree *values = orr_tree_get(field, "values");
+    static const struct {
+        const char *type, *json;
+    } types[] = {{"bool", "boolean"}, {"integer", "integer"}, {"real", "number"},
+                 {"text", "string"},  {"enum", "string"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(type, types[i].type) == 0) {
+            orr_tree_put_text(arena, map, "type", types[i].json);
+        }
+    }
+    if (values != NULL && strcmp(type, "enum") == 0) {
+        (void)orr_tree_put(arena, map, "enum", orr_tree_copy(arena, values));
+    }
+    orr_tree_put_text(arena, map, "description", orr_tree_text(orr_tree_get(field, "doc"), ""));
+    return map;
+}
+
 /* JSON Schema of a command's arguments, from its fields. */
 orr_status orr_command_schema(orr_job *job, orr_err *err) {
     const char *name = orr_tree_text(orr_tree_get(job->args, "name"), NULL);
@@ -101,7 +122,7 @@ orr_status orr_command_schema(orr_job *job, orr_err *err) {
     for (size_t i = 0; i < orr_tree_size(fields); i++) {
         const orr_tree *field = orr_tree_at(fields, i);
         (void)orr_tree_put(arena, properties, orr_tree_text(orr_tree_get(field, "name"), ""),
-                           orr_field_json(arena, field));
+                           field_schema(arena, field));
     }
     return ORR_OK;
 }

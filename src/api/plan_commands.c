@@ -1,9 +1,9 @@
 /* Commands about one plan: project, memory, check, import. */
-#include <math.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/num.h"
 #include "base/text.h"
 #include "doc/doc.h"
 #include "exchange/exchange.h"
@@ -205,8 +205,13 @@ static orr_status put_ledger(orr_job *job, const orr_resolved *resolved, uint32_
     if (asked == NULL) {
         return ORR_OK;
     }
-    int64_t rank = strcmp(orr_tree_text(asked, ""), "worst") == 0 ? (int64_t)worst
-                                                                  : orr_tree_int(asked, -1);
+    const char *text = orr_tree_text(asked, NULL);
+    int64_t rank = orr_tree_int(asked, -1);
+    if (text != NULL && strcmp(text, "worst") == 0) {
+        rank = worst;
+    } else if (text != NULL && !orr_parse_int(text, &rank)) {
+        rank = -1;
+    }
     if (rank < 0 || rank >= resolved->plan.pipe.pp) {
         return orr_fail(err, ORR_E_SCHEMA,
                         "rank must be 'worst' or a pipeline rank from 0 to %u",

@@ -368,3 +368,12 @@ orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_re
     orr_memory_evaluate(&program, arena, all_ranks, out);
     return ORR_OK;
 }
+
+orr_status orr_project_ledger(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              uint32_t rank, orr_ledger *out, orr_err *err) {
+    orr_arena_reset(engine->scratch);
+    orr_program program;
+    ORR_TRY(orr_link(engine->linker, engine->scratch, resolved, NULL, &program, err));
+    orr_memory_ledger(&program, arena, rank, out);
+    return ORR_OK;
+}

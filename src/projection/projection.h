@@ -57,6 +57,9 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
 /* Memory alone: no prices. */
 orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               bool all_ranks, orr_memory *out, orr_err *err);
+/* The ledger of one pipeline rank. */
+orr_status orr_project_ledger(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              uint32_t rank, orr_ledger *out, orr_err *err);
 /* `result` of the envelope without its verdict, and its `memory` (keys: spec/judging.md). */
 orr_tree *orr_memory_write(orr_arena *arena, const orr_memory *memory, uint32_t pp);
 orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);

@@ -1,0 +1,45 @@
+#include <string.h>
+
+#include "cli/cli.h"
+
+static int run(cli *self, int argc, char **argv) {
+    const char *command = NULL;
+    orr_tree *args = NULL, *envelope = NULL;
+    orr_err err = {0};
+    if (cli_parse(self, argc, argv, &command, &args, &err) != ORR_OK) {
+        return cli_print_error(self, &err);
+    }
+    if (self->options.version) {
+        printf("orrery %s\n", orr_version());
+        return EXIT_FINE;
+    }
+    if (command == NULL) {
+        cli_print_intro(self, stdout);
+        return EXIT_FINE;
+    }
+    if (strcmp(command, "help") == 0) {
+        return cli_print_help(self, orr_tree_text(orr_tree_get(args, "topic"), NULL), stdout);
+    }
+    if (self->options.help) {
+        return cli_print_help(self, command, stdout);
+    }
+    if (orr_call(self->ctx, command, args, self->arena, &envelope, &err) != ORR_OK) {
+        return cli_print_error(self, &err);
+    }
+    return cli_print_result(self, envelope);
+}
+
+int main(int argc, char **argv) {
+    cli self = {.arena = orr_arena_new()};
+    orr_err err = {0};
+    int code = EXIT_INTERNAL;
+    if (orr_ctx_new(NULL, &self.ctx, &err) == ORR_OK) {
+        self.commands = orr_commands(self.ctx, self.arena);
+        code = run(&self, argc, argv);
+        orr_ctx_free(self.ctx);
+    } else {
+        code = cli_print_error(&self, &err);
+    }
+    orr_arena_free(self.arena);
+    return code;
+}
