@@ -42,10 +42,10 @@ typedef struct orr_command {
     const char *example; /* arguments of a call that works as it stands */
     uint32_t args;       /* orr_args_bit bits */
     orr_command_fn run;
-    const void *detail;  /* of the command's own */
+    const void *detail; /* of the command's own */
 } orr_command;
 
-extern const orr_command orr_command_table[]; /* ends with a NULL name */
+extern const orr_command orr_command_table[];          /* ends with a NULL name */
 const orr_command *orr_command_find(const char *name); /* NULL when unknown */
 /* Fields a command takes: list of {name, type, default, unit, values, doc, positional}. */
 orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command);

@@ -13,8 +13,9 @@ const char *orr_version(void) {
 
 orr_status orr_ctx_new(const char *data_dir, orr_ctx **out, orr_err *err) {
     if (data_dir != NULL) {
-        return orr_fail(err, ORR_E_USAGE, "a data folder of one's own is not supported yet; give "
-                                          "single files by path instead");
+        return orr_fail(err, ORR_E_USAGE,
+                        "a data folder of one's own is not supported yet; give "
+                        "single files by path instead");
     }
     orr_ctx *ctx = (orr_ctx *)orr_alloc(sizeof *ctx);
     ctx->engine = orr_engine_new();
@@ -72,8 +73,8 @@ static orr_status check_arguments(const orr_job *job, orr_err *err) {
             i++;
         }
         if (i == count) {
-            orr_status status = orr_fail(err, ORR_E_NAME, "'%s' takes no argument '%s'",
-                                         job->command->name, key);
+            orr_status status =
+                orr_fail(err, ORR_E_NAME, "'%s' takes no argument '%s'", job->command->name, key);
             int nearest = orr_name_nearest(key, names, count);
             if (nearest >= 0) {
                 orr_hint(err, "did you mean '%s'?", names[nearest]);
@@ -89,8 +90,7 @@ void orr_job_warn(orr_job *job, const char *code, const char *path, const char *
     va_start(args, format);
     orr_tree *warning = orr_tree_new_map(job->arena);
     orr_tree_put_text(job->arena, warning, "code", code);
-    orr_tree_put_text(job->arena, warning, "message",
-                      orr_arena_vformat(job->arena, format, args));
+    orr_tree_put_text(job->arena, warning, "message", orr_arena_vformat(job->arena, format, args));
     if (path != NULL) {
         orr_tree_put_text(job->arena, warning, "path", path);
     }

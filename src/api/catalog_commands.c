@@ -55,8 +55,8 @@ const orr_catalog orr_catalog_fabrics = {"fabric", orr_fabric_catalog, show_fabr
 orr_status orr_command_list(orr_job *job, orr_err *err) {
     const orr_catalog *catalog = (const orr_catalog *)job->command->detail;
     orr_tree *names = catalog->names(job->arena);
-    orr_tree *rows = orr_tree_put(job->arena, job->result, "entries",
-                                  orr_tree_new_list(job->arena));
+    orr_tree *rows =
+        orr_tree_put(job->arena, job->result, "entries", orr_tree_new_list(job->arena));
     for (size_t i = 0; i < orr_tree_size(names); i++) {
         orr_tree *entry = NULL;
         ORR_TRY(catalog->show(job->arena, orr_tree_text(orr_tree_at(names, i), ""), &entry, err));
@@ -89,8 +89,11 @@ static orr_tree *field_schema(orr_arena *arena, const orr_tree *field) {
     const orr_tree *values = orr_tree_get(field, "values");
     static const struct {
         const char *type, *json;
-    } types[] = {{"bool", "boolean"}, {"integer", "integer"}, {"real", "number"},
-                 {"text", "string"},  {"enum", "string"}};
+    } types[] = {{"bool", "boolean"},
+                 {"integer", "integer"},
+                 {"real", "number"},
+                 {"text", "string"},
+                 {"enum", "string"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(type, types[i].type) == 0) {
             orr_tree_put_text(arena, map, "type", types[i].json);

@@ -91,9 +91,8 @@ static orr_status parse_anchor(const orr_tree *args, orr_anchor *anchor, orr_err
     if (at != NULL && length < sizeof figure) {
         memcpy(figure, text, length);
         figure[length] = '\0';
-        if (orr_parse_real(figure, &anchor->tokens_per_s_per_gpu) &&
-            orr_parse_int(at + 1, &gpus) && anchor->tokens_per_s_per_gpu > 0 && gpus > 0 &&
-            gpus <= ORR_MAX_GPUS) {
+        if (orr_parse_real(figure, &anchor->tokens_per_s_per_gpu) && orr_parse_int(at + 1, &gpus) &&
+            anchor->tokens_per_s_per_gpu > 0 && gpus > 0 && gpus <= ORR_MAX_GPUS) {
             anchor->gpus = (uint32_t)gpus;
             return ORR_OK;
         }
@@ -131,8 +130,8 @@ static legality check_rules(orr_job *job, const orr_resolved *resolved, orr_tree
     return answer;
 }
 
-/* A plan that says nothing of recompute fits when it fits with none of it, and is out of memory only
- * when it is so with all of it. */
+/* A plan that says nothing of recompute fits when it fits with none of it, and is out of memory
+ * only when it is so with all of it. */
 static void put_fit(orr_arena *arena, orr_tree *verdict, const orr_memory *none,
                     const orr_memory *full) {
     bool unknown = full != NULL;
@@ -213,13 +212,12 @@ static orr_status put_ledger(orr_job *job, const orr_resolved *resolved, uint32_
         rank = -1;
     }
     if (rank < 0 || rank >= resolved->plan.pipe.pp) {
-        return orr_fail(err, ORR_E_SCHEMA,
-                        "rank must be 'worst' or a pipeline rank from 0 to %u",
+        return orr_fail(err, ORR_E_SCHEMA, "rank must be 'worst' or a pipeline rank from 0 to %u",
                         resolved->plan.pipe.pp - 1);
     }
     orr_ledger ledger;
-    ORR_TRY(orr_project_ledger(job->ctx->engine, job->arena, resolved, (uint32_t)rank, &ledger,
-                               err));
+    ORR_TRY(
+        orr_project_ledger(job->ctx->engine, job->arena, resolved, (uint32_t)rank, &ledger, err));
     orr_tree *map = orr_tree_put(job->arena, job->result, "ledger", orr_tree_new_map(job->arena));
     orr_tree_put_int(job->arena, map, "rank", ledger.rank);
     orr_tree_put_text(job->arena, map, "moment", orr_moment_name((orr_moment)ledger.moment));

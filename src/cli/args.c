@@ -57,7 +57,7 @@ static const char *next_positional(const orr_tree *command, const orr_tree *args
 }
 
 typedef struct flag {
-    char key[64]; /* with '_' for '-' */
+    char key[64];      /* with '_' for '-' */
     const char *value; /* after '=', or NULL */
 } flag;
 
@@ -223,9 +223,8 @@ orr_status cli_parse(cli *self, int argc, char **argv, const char **command, orr
             literal = true;
             continue;
         }
-        orr_status status =
-            literal ? positional(self, entry, *args, argv[index], err)
-                    : parse_one(self, entry, *args, argc, argv, &index, err);
+        orr_status status = literal ? positional(self, entry, *args, argv[index], err)
+                                    : parse_one(self, entry, *args, argc, argv, &index, err);
         if (status != ORR_OK) {
             return status;
         }

@@ -1,5 +1,5 @@
-/* The command line: a thin front end on the public headers. It parses arguments by the commands' own
- * field lists, prints results through the report, and turns outcomes into exit codes. */
+/* The command line: a thin front end on the public headers. It parses arguments by the commands'
+ * own field lists, prints results through the report, and turns outcomes into exit codes. */
 #ifndef ORR_CLI_H
 #define ORR_CLI_H
 

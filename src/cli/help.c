@@ -128,8 +128,9 @@ int cli_print_help(const cli *self, const char *topic, FILE *out) {
             return EXIT_FINE;
         }
     }
-    fprintf(stderr, "orrery: error: no help on '%s'\nhelp: 'orrery help' lists the commands; "
-                    "topics are exit-codes, units, formats, environment\n",
+    fprintf(stderr,
+            "orrery: error: no help on '%s'\nhelp: 'orrery help' lists the commands; "
+            "topics are exit-codes, units, formats, environment\n",
             topic);
     return EXIT_INPUT;
 }

@@ -190,7 +190,8 @@ typedef struct orr_violation {
     const char *message; /* with the numbers */
     const char *hint;    /* the nearest legal values */
 } orr_violation;
-/* All broken rules at once, worst first; returns how many, at most ORR_MAX_VIOLATIONS are written. */
+/* All broken rules at once, worst first; returns how many, at most ORR_MAX_VIOLATIONS are written.
+ */
 uint32_t orr_plan_check(orr_arena *arena, const orr_resolved *resolved, orr_violation *violations);
 /* No ILLEGAL and no DOES_NOT_START; makes no text. */
 bool orr_plan_legal(const orr_resolved *resolved);

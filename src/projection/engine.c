@@ -57,7 +57,8 @@ static void make_table_key(const orr_cluster *cluster, const orr_software *softw
     key->gpus_per_node = cluster->gpus_per_node;
 }
 
-/* Clusters and profiles read by the caller may live shorter than the engine: a table keeps its own. */
+/* Clusters and profiles read by the caller may live shorter than the engine: a table keeps its own.
+ */
 static const orr_cluster *keep_cluster(orr_arena *arena, const orr_cluster *cluster) {
     orr_cluster *copy = ORR_NEW(arena, orr_cluster);
     orr_accelerator *accelerator = ORR_NEW(arena, orr_accelerator);

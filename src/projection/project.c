@@ -47,11 +47,12 @@ static orr_timeline_mode timeline_mode(const orr_program *program, double comput
     return mode;
 }
 
-/* Gradients that the GEMM does not add itself are read, added and written by a kernel of their own. */
+/* Gradients that the GEMM does not add itself are read, added and written by a kernel of their own.
+ */
 static void add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
                              const orr_chunk *chunk, orr_chunk_time *time) {
-    double bytes = resolved->software->accumulate_bytes *
-                   (double)(chunk->params.dense + chunk->params.expert);
+    double bytes =
+        resolved->software->accumulate_bytes * (double)(chunk->params.dense + chunk->params.expert);
     if (bytes <= 0) {
         return;
     }
@@ -211,9 +212,9 @@ static double doublings(const orr_resolved *resolved) {
 
 static orr_dtype precision_dtype(uint8_t precision) {
     static const orr_dtype dtype[ORR_PRECISION_COUNT] = {
-        [ORR_PRECISION_BF16] = ORR_BF16,         [ORR_PRECISION_FP16] = ORR_FP16,
-        [ORR_PRECISION_FP8] = ORR_FP8,           [ORR_PRECISION_FP8_CS] = ORR_FP8,
-        [ORR_PRECISION_FP8_MX] = ORR_MXFP8,      [ORR_PRECISION_FP8_BLOCKWISE] = ORR_FP8_BLOCK,
+        [ORR_PRECISION_BF16] = ORR_BF16,    [ORR_PRECISION_FP16] = ORR_FP16,
+        [ORR_PRECISION_FP8] = ORR_FP8,      [ORR_PRECISION_FP8_CS] = ORR_FP8,
+        [ORR_PRECISION_FP8_MX] = ORR_MXFP8, [ORR_PRECISION_FP8_BLOCKWISE] = ORR_FP8_BLOCK,
         [ORR_PRECISION_NVFP4] = ORR_NVFP4,
     };
     return dtype[precision];
@@ -237,8 +238,8 @@ static void finish(const orr_resolved *resolved, double variance, bool anchored,
     out->model_flops_per_s_per_gpu =
         out->tokens_per_s_per_gpu *
         orr_model_flops_per_token(resolved->model, plan->batch.seq, true);
-    double peak = resolved->cluster->accelerator
-                      ->peak_flops[precision_dtype(plan->numeric.precision)];
+    double peak =
+        resolved->cluster->accelerator->peak_flops[precision_dtype(plan->numeric.precision)];
     out->mfu_frac = peak > 0 ? out->model_flops_per_s_per_gpu / peak : 0;
     double half = half_width(resolved, sqrt(variance) / out->step_s, anchored);
     out->low = out->tokens_per_s_per_gpu / (1 + half);
@@ -246,9 +247,9 @@ static void finish(const orr_resolved *resolved, double variance, bool anchored,
 }
 
 /* Everything but memory and interval, with compute scaled by a factor. */
-static orr_status time_step(orr_engine *engine, const orr_resolved *resolved,
-                            double compute_factor, bool anchored, orr_projection *out,
-                            orr_program *program, orr_err *err) {
+static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
+                            bool anchored, orr_projection *out, orr_program *program,
+                            orr_err *err) {
     orr_arena *scratch = engine->scratch;
     const orr_cost_table *table = NULL;
     ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
@@ -279,8 +280,8 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved,
         }
     }
 
-    *out = (orr_projection){.resolved = resolved, .anchor_factor = compute_factor,
-                            .slowest_rank = last};
+    *out = (orr_projection){
+        .resolved = resolved, .anchor_factor = compute_factor, .slowest_rank = last};
     double variance = add_rank_compute(program, &times, last, out);
     double busy_s = sum_slices(out), end_s = (double)play.rank_end[last] * ORR_PS, hops_s = 0;
     if (pipe->pp > 1) {
@@ -296,8 +297,8 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved,
     out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer_s;
     out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
     double hop_error_s = hops_s * times.hop_error_frac;
-    variance += dp_error_s * dp_error_s + optimizer_error_s * optimizer_error_s +
-                hop_error_s * hop_error_s;
+    variance +=
+        dp_error_s * dp_error_s + optimizer_error_s * optimizer_error_s + hop_error_s * hop_error_s;
     finish(resolved, variance, anchored, out);
     return ORR_OK;
 }

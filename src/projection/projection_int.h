@@ -8,16 +8,15 @@
 struct orr_engine {
     orr_arena *arena; /* everything cached lives here */
     orr_linker *linker;
-    orr_map tables; /* price lists by the content of cluster and software */
-    orr_map priced; /* priced objects by object and price list */
-    orr_map times;  /* their times by mode */
+    orr_map tables;     /* price lists by the content of cluster and software */
+    orr_map priced;     /* priced objects by object and price list */
+    orr_map times;      /* their times by mode */
     orr_arena *scratch; /* reset by each projection */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */
 orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
-                            const orr_software *software, const orr_cost_table **out,
-                            orr_err *err);
+                            const orr_software *software, const orr_cost_table **out, orr_err *err);
 /* Times of an object under a mode: memoised. */
 const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *table,
                                       const orr_software *software, const orr_object *object,
@@ -31,7 +30,7 @@ typedef struct orr_chunk_time {
 
 /* What the end of a step costs one rank. */
 typedef struct orr_step_end {
-    double dp_s;        /* gradient reduction and parameter gather that nothing hides */
+    double dp_s; /* gradient reduction and parameter gather that nothing hides */
     double dp_error_s;
     double optimizer_s; /* step, norm, zeroing */
     double optimizer_error_s;

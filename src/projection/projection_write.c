@@ -4,13 +4,13 @@
 #include "projection/projection.h"
 
 static const char *const slice_names[ORR_SLICE_COUNT] = {
-    [ORR_SLICE_GEMM] = "gemm",       [ORR_SLICE_ATTENTION] = "attention",
-    [ORR_SLICE_LOSS] = "loss",       [ORR_SLICE_ELEMENTWISE] = "elementwise",
-    [ORR_SLICE_TP] = "tp",           [ORR_SLICE_CP] = "cp",
-    [ORR_SLICE_EP] = "ep",           [ORR_SLICE_PP] = "pp",
-    [ORR_SLICE_BUBBLE] = "bubble",   [ORR_SLICE_DP] = "dp",
-    [ORR_SLICE_HOST] = "host",       [ORR_SLICE_RECOMPUTE] = "recompute",
-    [ORR_SLICE_JITTER] = "jitter",   [ORR_SLICE_OPTIMIZER] = "optimizer",
+    [ORR_SLICE_GEMM] = "gemm",     [ORR_SLICE_ATTENTION] = "attention",
+    [ORR_SLICE_LOSS] = "loss",     [ORR_SLICE_ELEMENTWISE] = "elementwise",
+    [ORR_SLICE_TP] = "tp",         [ORR_SLICE_CP] = "cp",
+    [ORR_SLICE_EP] = "ep",         [ORR_SLICE_PP] = "pp",
+    [ORR_SLICE_BUBBLE] = "bubble", [ORR_SLICE_DP] = "dp",
+    [ORR_SLICE_HOST] = "host",     [ORR_SLICE_RECOMPUTE] = "recompute",
+    [ORR_SLICE_JITTER] = "jitter", [ORR_SLICE_OPTIMIZER] = "optimizer",
 };
 
 const char *orr_slice_name(orr_slice slice) {
@@ -89,8 +89,8 @@ orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projectio
     if (projection->anchor_factor != 1.0) {
         orr_tree_put_real(arena, map, "anchor_compute_factor", projection->anchor_factor);
     }
-    (void)orr_tree_put(arena, map, "memory",
-                       orr_memory_write(arena, &projection->memory,
-                                        projection->resolved->plan.pipe.pp));
+    (void)orr_tree_put(
+        arena, map, "memory",
+        orr_memory_write(arena, &projection->memory, projection->resolved->plan.pipe.pp));
     return map;
 }

@@ -1,9 +1,9 @@
 /* The end of a step on one rank: gradients are reduced, the optimizer steps, parameters come back.
  *
- * A chunk's gradients are ready when its last weight gradient ends; from then, and for the overlapped
- * share of that last backward, the reduction runs behind what the rank still computes. Chunks are
- * reduced one after the other in the order in which they become ready. What outlasts the rank's last
- * op is exposed. Spec: steptime.md §2.10-2.12. */
+ * A chunk's gradients are ready when its last weight gradient ends; from then, and for the
+ * overlapped share of that last backward, the reduction runs behind what the rank still computes.
+ * Chunks are reduced one after the other in the order in which they become ready. What outlasts the
+ * rank's last op is exposed. Spec: steptime.md §2.10-2.12. */
 #include "base/num.h"
 #include "projection/projection_int.h"
 
@@ -37,8 +37,8 @@ static groups data_parallel_groups(const orr_resolved *resolved) {
     uint32_t inner = sharded ? shards : replicas;
     groups g;
     g.dense = orr_cluster_group(resolved->cluster, inner, plan->split.tp);
-    g.expert = orr_cluster_group(resolved->cluster, expert_shards,
-                                 plan->split.etp * plan->split.ep);
+    g.expert =
+        orr_cluster_group(resolved->cluster, expert_shards, plan->split.etp * plan->split.ep);
     g.replicas = orr_cluster_group(resolved->cluster, inner == 0 ? 1 : replicas / inner,
                                    plan->split.tp * inner);
     return g;
@@ -57,10 +57,9 @@ static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table
     double bytes = wire_bytes(resolved);
     exchange dense = collective(table, kind, bytes * (double)params->dense, g->dense);
     exchange expert = collective(table, kind, bytes * (double)params->expert, g->expert);
-    exchange across =
-        collective(table, ORR_ALL_REDUCE,
-                   g->dense.size == 0 ? 0 : bytes * (double)params->dense / g->dense.size,
-                   g->replicas);
+    exchange across = collective(
+        table, ORR_ALL_REDUCE,
+        g->dense.size == 0 ? 0 : bytes * (double)params->dense / g->dense.size, g->replicas);
     return (exchange){dense.time_s + expert.time_s + across.time_s,
                       dense.error_s + expert.error_s + across.error_s};
 }
@@ -99,8 +98,7 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
     uint32_t vpp = resolved->plan.pipe.vpp, order[MAX_CHUNKS];
-    bool overlapped =
-        software->dp_overlap_grads && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
+    bool overlapped = software->dp_overlap_grads && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double end_s = (double)play->rank_end[rank] * ORR_PS, clock_s = 0;
     exchange sum = {0, 0};
     order_by_ready(play, rank, vpp, order);
@@ -120,8 +118,8 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
     if (!overlapped || sum.time_s <= 0) {
         return sum;
     }
-    double exposed_s = orr_min_f64(
-        sum.time_s, expose(sum.time_s, clock_s - end_s, software->dp_exposed_min_frac));
+    double exposed_s =
+        orr_min_f64(sum.time_s, expose(sum.time_s, clock_s - end_s, software->dp_exposed_min_frac));
     return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s};
 }
 
@@ -132,8 +130,7 @@ static exchange exposed_gather(const orr_program *program, const orr_cost_table 
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
     uint32_t vpp = resolved->plan.pipe.vpp;
-    bool overlapped =
-        software->dp_overlap_params && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
+    bool overlapped = software->dp_overlap_params && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double clock_s = 0, late_s = 0;
     exchange sum = {0, 0};
     for (uint32_t c = 0; c < vpp; c++) {

@@ -1,0 +1,338 @@
+/* Results about one plan: verdict, headline, waterfall, memory by rank. */
+#include <math.h>
+#include <string.h>
+
+#include "report/report_int.h"
+
+static double real(const orr_tree *node, const char *path) {
+    return orr_tree_real(orr_tree_path(node, path), 0);
+}
+
+static const char *text(const orr_tree *node, const char *path) {
+    return orr_tree_text(orr_tree_path(node, path), "");
+}
+
+/* ---- inputs, assumptions -------------------------------------------------------------------- */
+
+static void add_input(orr_page *page, const orr_tree *inputs, const char *key, const char *label) {
+    const orr_tree *value = orr_tree_get(inputs, key);
+    if (value == NULL) {
+        return;
+    }
+    if (orr_tree_kind_of(value) == ORR_TREE_TEXT) {
+        orr_page_add(page, "%s%s ", label, orr_tree_text(value, ""));
+    } else {
+        orr_page_add(page, "%s%lld ", label, (long long)orr_tree_int(value, 0));
+    }
+}
+
+void orr_render_inputs(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *inputs = orr_tree_get(envelope, "inputs");
+    const orr_tree *model = orr_tree_get(inputs, "model");
+    const char *name =
+        orr_tree_kind_of(model) == ORR_TREE_MAP ? text(model, "name") : orr_tree_text(model, "?");
+    orr_page_ink(page, INK_STRONG);
+    orr_page_add(page, "%s on %lld x %s", name, (long long)real(inputs, "gpus"),
+                 text(inputs, "hardware"));
+    orr_page_ink(page, INK_PLAIN);
+    orr_page_add(page, "   ");
+    static const char *const keys[][2] = {
+        {"tp", "tp "},   {"pp", "pp "},     {"vpp", "vpp "},  {"cp", "cp "},
+        {"ep", "ep "},   {"dp", "dp "},     {"mbs", "mbs "},  {"gbs", "gbs "},
+        {"seq", "seq "}, {"precision", ""}, {"sharding", ""}, {"schedule", ""},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        add_input(page, inputs, keys[i][0], keys[i][1]);
+    }
+    orr_page_add(page, "\n");
+}
+
+void orr_render_assumptions(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *list = orr_tree_get(envelope, "assumptions");
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_heading(page, "Assumed, since nobody said");
+    if (!page->options.verbose) {
+        orr_page_add(page, "  ");
+        uint32_t column = 2;
+        for (size_t i = 0; i < orr_tree_size(list); i++) {
+            const orr_tree *one = orr_tree_at(list, i);
+            const char *item =
+                orr_arena_format(page->arena, "%s=%s", text(one, "key"), text(one, "value"));
+            uint32_t length = (uint32_t)strlen(item);
+            if (column + length + 2 > page->options.width) {
+                orr_page_add(page, "\n  ");
+                column = 2;
+            }
+            orr_page_add(page, "%s%s", item, i + 1 < orr_tree_size(list) ? ", " : "");
+            column += length + 2;
+        }
+        orr_page_add(page, "\n  (-v says why)\n");
+        return;
+    }
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        orr_page_add(page, "  ");
+        orr_page_cell(page, text(one, "key"), 16);
+        orr_page_cell(page, text(one, "value"), 18);
+        orr_page_add(page, " %s\n", text(one, "why"));
+    }
+}
+
+/* ---- verdict -------------------------------------------------------------------------------- */
+
+static void add_rules(orr_page *page, const orr_tree *verdict) {
+    const orr_tree *rules = orr_tree_get(verdict, "rules");
+    for (size_t i = 0; i < orr_tree_size(rules); i++) {
+        const orr_tree *rule = orr_tree_at(rules, i);
+        const char *effect = text(rule, "effect");
+        bool warning = strcmp(effect, "warning") == 0;
+        orr_page_add(page, "  ");
+        orr_page_ink(page, warning ? INK_WARN : INK_BAD);
+        orr_page_add(page, "%s", strcmp(effect, "does_not_start") == 0 ? "does not start" : effect);
+        orr_page_ink(page, INK_PLAIN);
+        orr_page_add(page, " [%s] %s\n", text(rule, "id"), text(rule, "message"));
+        if (text(rule, "hint")[0] != '\0') {
+            orr_page_add(page, "      help: %s\n", text(rule, "hint"));
+        }
+    }
+}
+
+typedef struct verdict_words {
+    const char *mark, *plain, *words;
+    orr_ink ink;
+} verdict_words;
+
+static verdict_words words_of(const orr_tree *verdict) {
+    const char *fit = text(verdict, "fit");
+    if (!orr_tree_bool(orr_tree_get(verdict, "legal"), true)) {
+        return (verdict_words){"✗", "NO", "ILLEGAL: the plan contradicts itself", INK_BAD};
+    }
+    if (!orr_tree_bool(orr_tree_get(verdict, "starts"), true)) {
+        return (verdict_words){"✗", "NO", "DOES NOT START: refused at launch", INK_BAD};
+    }
+    if (strcmp(fit, "fits") == 0) {
+        return (verdict_words){"✓", "YES", "FITS", INK_GOOD};
+    }
+    if (strcmp(fit, "tight") == 0) {
+        return (verdict_words){"!", "BUT", "TIGHT: fits, with little to spare", INK_WARN};
+    }
+    if (strcmp(fit, "likely_oom") == 0) {
+        return (verdict_words){"✗", "NO", "LIKELY OUT OF MEMORY", INK_BAD};
+    }
+    if (strcmp(fit, "depends_on_recompute") == 0) {
+        return (verdict_words){"!", "BUT", "FITS ONLY WITH RECOMPUTE, which is not stated",
+                               INK_WARN};
+    }
+    return (verdict_words){"✗", "NO", "OUT OF MEMORY", INK_BAD};
+}
+
+void orr_render_verdict(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *verdict = orr_tree_path(envelope, "result.verdict");
+    const orr_tree *memory = orr_tree_path(envelope, "result.memory");
+    verdict_words words = words_of(verdict);
+    orr_page_ink(page, words.ink);
+    orr_page_add(page, "%s %s", page->options.ascii ? words.plain : words.mark, words.words);
+    orr_page_ink(page, INK_PLAIN);
+    if (memory != NULL) {
+        double need = real(memory, "need_bytes"), capacity = real(memory, "capacity_bytes");
+        orr_page_add(page,
+                     "   rank %lld peaks at %s of %s (%s); with the allocator's reserve %s, "
+                     "%.0f %%; P(OOM) %.0f %%",
+                     (long long)real(memory, "worst_rank"),
+                     orr_page_bytes(page, real(memory, "allocated_bytes")),
+                     orr_page_bytes(page, capacity), text(memory, "moment"),
+                     orr_page_bytes(page, need), capacity > 0 ? 100 * need / capacity : 0,
+                     100 * real(verdict, "p_oom"));
+    }
+    orr_page_add(page, "\n");
+    add_rules(page, verdict);
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static void add_headline(orr_page *page, const orr_tree *result) {
+    const orr_tree *interval = orr_tree_get(result, "interval_90");
+    double rate = real(result, "tokens_per_s_per_gpu");
+    double low = orr_tree_real(orr_tree_at(interval, 0), 0);
+    double high = orr_tree_real(orr_tree_at(interval, 1), 0);
+    orr_page_ink(page, INK_STRONG);
+    orr_page_add(page, "%s tokens/s/GPU", orr_page_count(page, rate));
+    orr_page_ink(page, INK_PLAIN);
+    orr_page_add(page, "   90 %%: %s to %s   step %s   %.0f TFLOP/s/GPU   MFU %.1f %%\n",
+                 orr_page_count(page, low), orr_page_count(page, high),
+                 orr_page_seconds(page, real(result, "step_time_s")),
+                 real(result, "tflops_per_gpu"), 100 * real(result, "mfu"));
+}
+
+/* Each slice starts where the one before it ended, so the last ends at the step. */
+static void add_waterfall(orr_page *page, const orr_tree *result) {
+    const orr_tree *breakdown = orr_tree_get(result, "breakdown");
+    double step_s = real(result, "step_time_s"), before_s = 0;
+    uint32_t cells = page->options.width > 60 ? page->options.width - 36 : 24;
+    orr_page_heading(page, "Where a step goes (slowest rank)");
+    for (size_t i = 0; i < orr_tree_size(breakdown); i++) {
+        const char *key = orr_tree_key(breakdown, i);
+        double value_s = orr_tree_real(orr_tree_at(breakdown, i), 0);
+        double share = step_s > 0 ? value_s / step_s : 0;
+        if (share < 0.0005 && !page->options.verbose) {
+            before_s += value_s;
+            continue;
+        }
+        char name[32];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strlen(key) - 2, key);
+        orr_page_add(page, "  ");
+        orr_page_cell(page, name, 12);
+        orr_page_cell(page, orr_page_seconds(page, value_s), 9);
+        orr_page_add(page, "%5.1f %%  ", 100 * share);
+        uint32_t start = step_s > 0 ? (uint32_t)(cells * before_s / step_s) : 0;
+        for (uint32_t c = 0; c < start; c++) {
+            orr_page_add(page, " ");
+        }
+        uint32_t left = cells - (start < cells ? start : cells);
+        uint32_t want = (uint32_t)ceil(share * cells);
+        orr_page_bar(page, want > 0 ? share * cells / want : 0, want < left ? want : left);
+        orr_page_add(page, "\n");
+        before_s += value_s;
+    }
+}
+
+static void add_provenance(orr_page *page, const orr_tree *result) {
+    const orr_tree *origin = orr_tree_get(result, "provenance");
+    double step_s = real(result, "step_time_s");
+    orr_page_add(page, "  of this");
+    for (size_t i = 0; i < orr_tree_size(origin); i++) {
+        const char *key = orr_tree_key(origin, i);
+        double share = step_s > 0 ? orr_tree_real(orr_tree_at(origin, i), 0) / step_s : 0;
+        if (share >= 0.0005) {
+            orr_page_add(page, " %.1f %% %.*s", 100 * share, (int)strlen(key) - 2, key);
+        }
+    }
+    orr_page_add(page, "\n");
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *key, *wide, *label;
+    char letter;
+} parts[] = {
+    {"params_bytes", "█", "parameters", 'P'},       {"grads_bytes", "▓", "gradients", 'G'},
+    {"master_bytes", "▒", "master", 'M'},           {"moments_bytes", "░", "moments", 'm'},
+    {"buffers_bytes", "▚", "buffers", 'b'},         {"persistent_bytes", "▞", "persistent", 'p'},
+    {"activations_bytes", "■", "activations", 'A'}, {"transient_bytes", "□", "transient", 't'},
+    {"logits_bytes", "◆", "logits", 'L'},
+};
+enum { PART_COUNT = sizeof parts / sizeof *parts, RANKS_SHOWN = 16 };
+
+static void add_rank_bar(orr_page *page, const orr_tree *rank, double scale, uint32_t cells,
+                         double capacity) {
+    uint32_t drawn = 0;
+    double sum = 0;
+    for (size_t p = 0; p < PART_COUNT; p++) {
+        sum += real(orr_tree_get(rank, "parts"), parts[p].key);
+        uint32_t until = (uint32_t)floor(sum / scale * cells + 0.5);
+        until = until > cells ? cells : until;
+        if (until > drawn) {
+            orr_page_repeat(page, parts[p].wide, parts[p].letter, until - drawn);
+            drawn = until;
+        }
+    }
+    uint32_t limit = (uint32_t)floor(capacity / scale * cells + 0.5);
+    for (; drawn < cells; drawn++) {
+        orr_page_add(page, "%s", drawn == limit ? "|" : " ");
+    }
+}
+
+void orr_render_memory_bars(orr_page *page, const orr_tree *memory) {
+    const orr_tree *ranks = orr_tree_get(memory, "ranks");
+    double capacity = real(memory, "capacity_bytes"), scale = capacity;
+    size_t count = orr_tree_size(ranks);
+    for (size_t r = 0; r < count; r++) {
+        double own = real(orr_tree_at(ranks, r), "allocated_bytes");
+        scale = own > scale ? own : scale;
+    }
+    if (count == 0 || !(scale > 0)) {
+        return;
+    }
+    scale *= 1.02;
+    uint32_t cells = page->options.width > 70 ? page->options.width - 40 : 30;
+    orr_page_heading(page, "Memory by pipeline rank, at its worst moment");
+    for (size_t r = 0; r < count; r++) {
+        size_t worst = (size_t)real(memory, "worst_rank");
+        bool shown = page->options.verbose || count <= RANKS_SHOWN || r < RANKS_SHOWN / 2 ||
+                     r + RANKS_SHOWN / 2 >= count || r == worst;
+        if (!shown) {
+            if (r == RANKS_SHOWN / 2) {
+                orr_page_add(page, "  ... (-v shows every rank)\n");
+            }
+            continue;
+        }
+        const orr_tree *rank = orr_tree_at(ranks, r);
+        orr_page_add(page, "  %3zu ", r);
+        add_rank_bar(page, rank, scale, cells, capacity);
+        orr_page_add(page, " %10s  %s\n", orr_page_bytes(page, real(rank, "allocated_bytes")),
+                     text(rank, "moment"));
+    }
+    orr_page_add(page, "  ");
+    for (size_t p = 0; p < PART_COUNT; p++) {
+        double most = 0;
+        for (size_t r = 0; r < count; r++) {
+            double own = real(orr_tree_get(orr_tree_at(ranks, r), "parts"), parts[p].key);
+            most = own > most ? own : most;
+        }
+        if (most > 0) {
+            orr_page_repeat(page, parts[p].wide, parts[p].letter, 1);
+            orr_page_add(page, " %s %s  ", parts[p].label, orr_page_bytes(page, most));
+        }
+    }
+    orr_page_add(page, "(largest of any rank)  | usable %s\n", orr_page_bytes(page, capacity));
+}
+
+static void add_ledger(orr_page *page, const orr_tree *ledger) {
+    if (ledger == NULL) {
+        return;
+    }
+    const orr_tree *rows = orr_tree_get(ledger, "rows");
+    orr_page_heading(page, orr_arena_format(page->arena, "Every byte of rank %lld at %s: %s",
+                                            (long long)real(ledger, "rank"), text(ledger, "moment"),
+                                            orr_page_bytes(page, real(ledger, "total_bytes"))));
+    for (size_t i = 0; i < orr_tree_size(rows); i++) {
+        const orr_tree *row = orr_tree_at(rows, i);
+        const orr_tree *chunk = orr_tree_get(row, "chunk");
+        orr_page_add(page, "  ");
+        orr_page_cell(page, text(row, "part"), 12);
+        orr_page_cell(page, text(row, "what"), 34);
+        orr_page_add(page, "%14.0f B", real(row, "bytes"));
+        orr_page_add(page, " x %-8g", real(row, "count"));
+        if (chunk != NULL) {
+            orr_page_add(page, " chunk %lld", (long long)orr_tree_int(chunk, 0));
+        }
+        orr_page_add(page, "\n");
+    }
+}
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+void orr_render_project(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    orr_render_inputs(page, envelope);
+    orr_render_verdict(page, envelope);
+    if (orr_tree_get(result, "step_time_s") != NULL) {
+        add_headline(page, result);
+        add_waterfall(page, result);
+        add_provenance(page, result);
+        orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+    }
+    orr_render_assumptions(page, envelope);
+}
+
+void orr_render_memory(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    orr_render_inputs(page, envelope);
+    orr_render_verdict(page, envelope);
+    orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+    add_ledger(page, orr_tree_get(result, "ledger"));
+    orr_render_assumptions(page, envelope);
+}
