@@ -28,30 +28,21 @@ uint64_t orr_buffer_aligned(uint64_t numel) {
     return orr_round_up_u64(numel, START_ELEMENTS);
 }
 
-/* The walk: an open bucket and the end of its last tensor. */
-typedef struct walk {
-    const orr_buffer_spec *spec;
-    orr_buffer_layout *out;
-    uint64_t divisor;
-    uint64_t bucket_start, end;
-    bool open; /* the bucket holds a tensor */
-} walk;
-
-static void close_bucket(walk *w, uint64_t end) {
+static void close_bucket(orr_buffer_walk *w, uint64_t end) {
     uint64_t padded = orr_round_up_u64(end, w->divisor);
-    uint32_t index = w->out->bucket_count++;
-    if (w->out->bucket && index < w->out->max_buckets) {
+    uint32_t index = w->bucket_count++;
+    if (w->out && w->out->bucket && index < w->out->max_buckets) {
         w->out->bucket[index][0] = w->bucket_start;
         w->out->bucket[index][1] = padded;
     }
-    if (w->out->bucket_unpadded && index < w->out->max_buckets) {
+    if (w->out && w->out->bucket_unpadded && index < w->out->max_buckets) {
         w->out->bucket_unpadded[index] = end - w->bucket_start;
     }
     w->bucket_start = w->end = padded;
     w->open = false;
 }
 
-static void place(walk *w, uint64_t numel, bool alone, uint32_t index) {
+static void place(orr_buffer_walk *w, uint64_t numel, bool alone, uint32_t index) {
     uint64_t start = orr_round_up_u64(w->end, START_ELEMENTS);
     if (alone && w->open) {
         close_bucket(w, start);
@@ -59,35 +50,52 @@ static void place(walk *w, uint64_t numel, bool alone, uint32_t index) {
     }
     w->end = start + numel;
     w->open = true;
-    if (w->out->range) {
+    if (w->out && w->out->range) {
         w->out->range[index][0] = start;
         w->out->range[index][1] = w->end;
     }
-    if (w->out->bucket_of) {
-        w->out->bucket_of[index] = w->out->bucket_count;
+    if (w->out && w->out->bucket_of) {
+        w->out->bucket_of[index] = w->bucket_count;
     }
-    uint64_t limit = w->spec->bucket_elements;
-    if (alone || (limit != 0 && w->end - w->bucket_start >= limit)) {
+    if (alone || (w->limit != 0 && w->end - w->bucket_start >= w->limit)) {
         close_bucket(w, w->end);
     }
 }
 
+void orr_buffer_begin(orr_buffer_walk *w, uint64_t shards, uint64_t bucket_elements) {
+    *w = (orr_buffer_walk){.divisor = orr_buffer_divisor(shards, false), .limit = bucket_elements};
+}
+
+void orr_buffer_add(orr_buffer_walk *w, const orr_param_tensor *tensor, uint32_t count,
+                    bool expert) {
+    for (uint32_t i = count; i-- > 0;) {
+        for (uint32_t k = 0; tensor[i].expert == expert && k < tensor[i].repeat; k++) {
+            place(w, tensor[i].numel, false, 0);
+        }
+    }
+}
+
+uint64_t orr_buffer_end(orr_buffer_walk *w) {
+    if (w->open) {
+        close_bucket(w, w->end);
+    }
+    return w->end;
+}
+
 void orr_buffer_lay_out(const orr_buffer_spec *spec, orr_buffer_layout *out) {
-    walk w = {
-        .spec = spec, .out = out, .divisor = orr_buffer_divisor(spec->shards, spec->busbw_padding)};
+    orr_buffer_walk w = {.out = out,
+                         .divisor = orr_buffer_divisor(spec->shards, spec->busbw_padding),
+                         .limit = spec->bucket_elements};
     uint32_t index = 0;
     for (uint32_t i = 0; i < spec->tensor_count; i++) {
         index += spec->tensor[i].repeat;
     }
-    out->bucket_count = 0;
     for (uint32_t i = spec->tensor_count; i-- > 0;) {
         for (uint32_t k = 0; k < spec->tensor[i].repeat; k++) {
             place(&w, spec->tensor[i].numel, spec->alone && spec->alone[i], --index);
         }
     }
-    if (w.open) {
-        close_bucket(&w, w.end);
-    }
-    out->total = w.end;
-    out->shard = w.end / (spec->shards ? spec->shards : 1);
+    out->total = orr_buffer_end(&w);
+    out->bucket_count = w.bucket_count;
+    out->shard = out->total / (spec->shards ? spec->shards : 1);
 }

@@ -31,9 +31,152 @@ typedef struct orr_buffer_layout {
 } orr_buffer_layout;
 
 void orr_buffer_lay_out(const orr_buffer_spec *spec, orr_buffer_layout *out);
+
+/* The same walk for many objects: begin, add them from the back, end: the padded total. */
+typedef struct orr_buffer_walk {
+    orr_buffer_layout *out; /* NULL: only the total is wanted */
+    uint64_t divisor, limit;
+    uint64_t bucket_start, end;
+    uint32_t bucket_count;
+    bool open; /* the bucket holds a tensor */
+} orr_buffer_walk;
+void orr_buffer_begin(orr_buffer_walk *walk, uint64_t shards, uint64_t bucket_elements);
+void orr_buffer_add(orr_buffer_walk *walk, const orr_param_tensor *tensor, uint32_t count,
+                    bool expert);
+uint64_t orr_buffer_end(orr_buffer_walk *walk);
 /* Multiple that buckets are padded to. */
 uint64_t orr_buffer_divisor(uint64_t shards, bool busbw_padding);
 /* Elements of a tensor with the gap up to the next start. */
 uint64_t orr_buffer_aligned(uint64_t numel);
+
+enum { ORR_MAX_KIND_SHAPES = 32 };
+
+/* ---- sizes.c: what the objects and chunk kinds of a program weigh ---------------------------- */
+
+/* The allocator hands out multiples of this. */
+double orr_memory_rounded(double bytes);
+
+/* One object under the plan's recompute: bytes that one micro-batch and one layer keep, as the
+ * allocator counts them. `slack` is what rounding adds to them. */
+typedef struct orr_object_bytes {
+    const orr_object *object;
+    double kept, kept_slack;   /* plain layer, loss tensors apart */
+    double input, input_slack; /* layer under full recompute */
+    double loss, loss_slack;   /* kept by the loss */
+    double loss_fwd, loss_bwd; /* the loss's own peaks, which replace `loss` */
+    double rebuilt;            /* by selective recompute in the backward of a plain layer */
+} orr_object_bytes;
+
+/* The worst instant inside a chunk's forward or backward of one micro-batch: what that micro-batch
+ * holds then. */
+typedef struct orr_instant {
+    double bytes;        /* all of the following, for the running micro-batch */
+    uint32_t part;       /* parts before it are held whole */
+    uint32_t plain;      /* plain layers of that part still held */
+    uint32_t inputs;     /* checkpoint inputs of that part still held */
+    uint32_t whole_loss; /* losses of that part held as saved, besides the running one */
+    double rebuilt, temporary, loss;
+    double loss_held; /* in bytes: losses held as saved, of earlier parts and of this one */
+    double slack;     /* rounding in all of it */
+    bool occurs;
+} orr_instant;
+
+enum { ORR_INSTANT_FORWARD = 0, ORR_INSTANT_LOSS, ORR_INSTANT_BACKWARD, ORR_INSTANT_COUNT };
+
+typedef struct orr_kind_bytes {
+    const orr_chunk *chunk;
+    const orr_object_bytes *part[ORR_MAX_PARTS];
+    double kept, kept_slack; /* of a micro-batch in flight, loss included */
+    double loss;             /* of kept */
+    orr_instant instant[ORR_INSTANT_COUNT];
+    double pending_w;
+    double gather, stage_input;
+    /* parameters, elements */
+    double dense, expert;
+    double dense_aligned, expert_aligned; /* with the gaps of the optimizer's buffer */
+    double linear_dense, linear_expert;   /* of them, weights that low precision quantises */
+    double unit, root;                    /* largest layer; embedding and head */
+    double root_unit;                     /* larger of embedding and head */
+    uint32_t shape_count;
+    struct orr_weight_shape shape[ORR_MAX_KIND_SHAPES]; /* distinct */
+} orr_kind_bytes;
+
+/* A program's weights, made once an evaluation. */
+typedef struct orr_weighed {
+    const orr_program *program;
+    const orr_plan *plan;
+    const orr_software *software;
+    orr_order_view order;
+    double dense_shards, expert_shards;
+    uint32_t object_count;
+    orr_object_bytes *object;
+    orr_kind_bytes *kind; /* [chunk_kind_count] */
+} orr_weighed;
+
+void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out);
+/* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
+uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers);
+
+/* ---- static.c: bytes that stay all the time -------------------------------------------------- */
+
+typedef enum orr_item {
+    ORR_ITEM_PARAMS_DENSE = 0,
+    ORR_ITEM_PARAMS_EXPERT,
+    ORR_ITEM_PARAMS_PADDING,
+    ORR_ITEM_GRADS_DENSE,
+    ORR_ITEM_GRADS_EXPERT,
+    ORR_ITEM_GRADS_PADDING,
+    ORR_ITEM_GRADS_ACCUMULATED,
+    ORR_ITEM_MASTER_DENSE,
+    ORR_ITEM_MASTER_EXPERT,
+    ORR_ITEM_EXP_AVG_DENSE,
+    ORR_ITEM_EXP_AVG_EXPERT,
+    ORR_ITEM_EXP_AVG_SQ_DENSE,
+    ORR_ITEM_EXP_AVG_SQ_EXPERT,
+    ORR_ITEM_DDP_BUCKETS,
+    ORR_ITEM_FP8_COPIES,
+    ORR_ITEM_FSDP_UNIT,
+    ORR_ITEM_FSDP_ROOT,
+    ORR_ITEM_FSDP_STAGES,
+    ORR_ITEM_FSDP_GRADS,
+    ORR_ITEM_WORKSPACE,
+    ORR_ITEM_DUMMY_WGRAD,
+    ORR_ITEM_GATHER,
+    ORR_ITEM_P2P,
+    ORR_ITEM_COUNT
+} orr_item;
+const char *orr_item_name(orr_item item);
+orr_memory_part orr_item_part(orr_item item);
+
+typedef struct orr_static {
+    double item[ORR_ITEM_COUNT];
+    double part[ORR_PART_COUNT]; /* the items summed */
+    double total;
+    double live_grads;     /* moment D: gradients in the parameters' format */
+    double optimizer_temp; /* moment E */
+} orr_static;
+void orr_memory_static(const orr_weighed *weighed, uint32_t rank, orr_static *out);
+
+/* ---- peak.c ---------------------------------------------------------------------------------- */
+
+/* The worst moment of a rank and what it consists of. */
+typedef struct orr_peak {
+    double moment[ORR_MOMENT_COUNT]; /* allocated; 0: does not occur */
+    orr_moment worst;
+    uint32_t live[ORR_MOMENT_COUNT]; /* index of the live vector behind each of A to D */
+    double dynamic;                  /* of the worst moment: all that is not static */
+    double activations, transient, logits, slack;
+    double in_flight; /* micro-batches of the worst live vector, in whole stages */
+} orr_peak;
+void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static *fixed,
+                     orr_peak *out);
+
+/* ---- verdict.c ------------------------------------------------------------------------------- */
+
+/* Reserved, device and need of a rank, from its static and dynamic bytes. */
+void orr_memory_judge(const orr_weighed *weighed, const orr_static *fixed, const orr_peak *peak,
+                      double capacity_bytes, orr_rank_memory *out);
+orr_fit orr_memory_band(double need_bytes, double capacity_bytes);
+double orr_memory_capacity(const orr_resolved *resolved);
 
 #endif

@@ -1,0 +1,121 @@
+/* The worst moment of a rank: over the order's live vectors, what the micro-batches in flight hold
+ * plus what the running one holds at the worst instant of its forward, loss or backward; then the
+ * end of a backward and the optimizer step. Spec: memory_verdict.md §3, memory.md §4-5. */
+#include "memory/memory_int.h"
+
+#include "base/num.h"
+
+typedef struct rank_view {
+    const orr_weighed *w;
+    const orr_kind_bytes *kind[ORR_MAX_VPP];
+    uint32_t vpp;
+    double pending_w; /* of the chunk whose weight gradients hold most */
+} rank_view;
+
+static void keep(orr_peak *out, orr_moment moment, double bytes, uint32_t live) {
+    if (bytes > out->moment[moment]) {
+        out->moment[moment] = bytes;
+        out->live[moment] = live;
+    }
+}
+
+/* Bytes in flight besides the running micro-batch of `live->chunk`. */
+static double others(const rank_view *view, const orr_live *live) {
+    double bytes = live->pending_w * view->pending_w;
+    for (uint32_t c = 0; c < view->vpp; c++) {
+        bytes += live->count[c] * view->kind[c]->kept;
+    }
+    return bytes - view->kind[live->chunk]->kept;
+}
+
+static void forward_moments(orr_peak *out, const orr_kind_bytes *kind, double base, uint32_t i) {
+    keep(out, ORR_MOMENT_FORWARD_END, base + kind->instant[ORR_INSTANT_FORWARD].bytes, i);
+}
+
+static void backward_moments(orr_peak *out, const orr_kind_bytes *kind, double base, uint32_t i,
+                             double live_grads) {
+    if (kind->instant[ORR_INSTANT_LOSS].occurs) {
+        keep(out, ORR_MOMENT_LOSS_BACKWARD, base + kind->instant[ORR_INSTANT_LOSS].bytes, i);
+    }
+    if (kind->instant[ORR_INSTANT_BACKWARD].occurs) {
+        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + kind->instant[ORR_INSTANT_BACKWARD].bytes, i);
+    }
+    if (live_grads > 0) {
+        keep(out, ORR_MOMENT_BACKWARD_END, base + live_grads, i);
+    }
+}
+
+static void look_at(const rank_view *view, const orr_static *fixed, uint32_t index, orr_peak *out) {
+    const orr_live *live = &view->w->order.live[index];
+    const orr_kind_bytes *kind = view->kind[live->chunk];
+    if (live->event == ORR_SOP_W) {
+        /* Only a running weight gradient: nothing of its micro-batch is counted any more. */
+        double bytes = others(view, live) + kind->kept;
+        keep(out, ORR_MOMENT_LAYER_BACKWARD, fixed->total + bytes, index);
+        return;
+    }
+    double base = fixed->total + others(view, live);
+    if (live->event == ORR_SOP_F) {
+        forward_moments(out, kind, base, index);
+    } else {
+        backward_moments(out, kind, base, index, fixed->live_grads);
+    }
+}
+
+static const orr_instant *instant_of(const orr_kind_bytes *kind, orr_moment moment) {
+    switch (moment) {
+    case ORR_MOMENT_FORWARD_END: return &kind->instant[ORR_INSTANT_FORWARD];
+    case ORR_MOMENT_LOSS_BACKWARD: return &kind->instant[ORR_INSTANT_LOSS];
+    case ORR_MOMENT_LAYER_BACKWARD: return &kind->instant[ORR_INSTANT_BACKWARD];
+    case ORR_MOMENT_BACKWARD_END:
+    case ORR_MOMENT_OPTIMIZER:
+    case ORR_MOMENT_COUNT: break;
+    }
+    return NULL;
+}
+
+/* Splits the worst moment's dynamic bytes, and counts what rounding adds. */
+static void split_worst(const rank_view *view, const orr_static *fixed, orr_peak *out) {
+    out->dynamic = out->moment[out->worst] - fixed->total;
+    if (out->worst == ORR_MOMENT_OPTIMIZER) {
+        out->transient = out->dynamic;
+        return;
+    }
+    const orr_live *live = &view->w->order.live[out->live[out->worst]];
+    for (uint32_t c = 0; c < view->vpp; c++) {
+        bool running = c == live->chunk && live->event != ORR_SOP_W;
+        double count = (double)live->count[c] - running;
+        out->slack += count * view->kind[c]->kept_slack;
+        out->logits += count * view->kind[c]->loss;
+        out->in_flight += (double)live->count[c] / view->vpp;
+    }
+    const orr_instant *at = instant_of(view->kind[live->chunk], out->worst);
+    if (at && live->event != ORR_SOP_W) {
+        out->slack += at->slack;
+        out->logits += at->loss + at->loss_held;
+        out->transient += at->rebuilt + at->temporary;
+    } else if (out->worst == ORR_MOMENT_BACKWARD_END) {
+        out->transient += fixed->live_grads;
+    }
+    out->activations = out->dynamic - out->logits - out->transient;
+}
+
+void orr_memory_peak(const orr_weighed *w, uint32_t rank, const orr_static *fixed, orr_peak *out) {
+    rank_view view = {.w = w, .vpp = w->plan->pipe.vpp};
+    *out = (orr_peak){0};
+    for (uint32_t c = 0; c < view.vpp; c++) {
+        view.kind[c] = &w->kind[w->program->chunk[rank * view.vpp + c]];
+        view.pending_w = orr_max_f64(view.pending_w, view.kind[c]->pending_w);
+    }
+    for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {
+        look_at(&view, fixed, i, out);
+    }
+    out->moment[ORR_MOMENT_OPTIMIZER] = fixed->total + fixed->optimizer_temp;
+    out->worst = ORR_MOMENT_OPTIMIZER;
+    for (uint32_t m = 0; m < ORR_MOMENT_COUNT; m++) {
+        if (out->moment[m] > out->moment[out->worst]) {
+            out->worst = (orr_moment)m;
+        }
+    }
+    split_worst(&view, fixed, out);
+}

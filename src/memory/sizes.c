@@ -1,0 +1,239 @@
+/* What the objects and chunk kinds of a program weigh, made once an evaluation: everything after it
+ * is sums over live vectors. */
+#include "memory/memory_int.h"
+
+#include "base/num.h"
+
+enum { ROUND_BYTES = 512 /* memory.md §6.2 */ };
+
+double orr_memory_rounded(double bytes) {
+    /* Beyond 2^53 a double has no finer grain than the multiple itself. */
+    return bytes < 0x1p53 ? (double)orr_round_up_u64((uint64_t)bytes, ROUND_BYTES) : bytes;
+}
+
+uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers) {
+    bool units = plan->recompute.kind == ORR_RECOMPUTE_UNIFORM && plan->recompute.layers > 1;
+    return units ? (uint32_t)orr_div_up_u64(layers, plan->recompute.layers) : layers;
+}
+
+/* Loss tensors are listed last. */
+static uint32_t plain_count(const orr_object *object) {
+    return object->saved_count - orr_min_u32(object->saved_count, object->saved_loss_count);
+}
+
+/* Bytes per logit that the software states instead of its loss kernel's. */
+static double logit_bytes(const orr_weighed *w, double per_logit, const orr_object *object) {
+    double tokens = (double)orr_plan_tokens(w->plan);
+    uint32_t t = w->plan->variant.loss_gathered ? 1 : orr_max_u32(1, w->plan->split.tp);
+    double logits = tokens * (double)orr_div_up_u64(object->key.vocab, t);
+    return (double)(uint64_t)(per_logit * logits);
+}
+
+static void weigh_loss(const orr_weighed *w, const orr_object *object, orr_object_bytes *out) {
+    for (uint32_t i = plain_count(object); i < object->saved_count; i++) {
+        double bytes = (double)object->saved[i].bytes;
+        out->loss += orr_memory_rounded(bytes);
+        out->loss_slack += orr_memory_rounded(bytes) - bytes;
+    }
+    out->loss_fwd = orr_memory_rounded((double)object->transient.loss_fwd);
+    out->loss_bwd = orr_memory_rounded((double)object->transient.loss_bwd);
+    if (object->key.what != ORR_OBJECT_HEAD && object->key.what != ORR_OBJECT_MTP) {
+        return;
+    }
+    const orr_software *software = w->software;
+    if (w->plan->variant.loss != software->variant.loss) {
+        return; /* the plan's kernel is not the one whose copies the software states */
+    }
+    if (software->loss_fwd_bytes > 0) {
+        out->loss_fwd = orr_memory_rounded(logit_bytes(w, software->loss_fwd_bytes, object));
+    }
+    if (software->loss_bwd_bytes > 0) {
+        out->loss_bwd = orr_memory_rounded(logit_bytes(w, software->loss_bwd_bytes, object));
+    }
+    if (software->loss_previous_bytes > 0 && w->plan->batch.micro_batches > 1) {
+        out->loss_bwd += orr_memory_rounded(logit_bytes(w, software->loss_previous_bytes, object));
+    }
+}
+
+static void weigh_object(const orr_weighed *w, const orr_object *object, orr_object_bytes *out) {
+    uint32_t modules = w->program->modules;
+    double rebuilt = 0;
+    *out = (orr_object_bytes){.object = object};
+    for (uint32_t i = 0; i < plain_count(object); i++) {
+        double bytes = (double)object->saved[i].bytes;
+        double held = orr_memory_rounded(bytes);
+        if (orr_saved_alive(&object->saved[i], modules)) {
+            out->kept += held;
+            out->kept_slack += held - bytes;
+        } else if (orr_saved_alive(&object->saved[i], 0)) {
+            rebuilt += held;
+        }
+    }
+    out->rebuilt = rebuilt;
+    out->input = orr_memory_rounded((double)object->saved_input);
+    out->input_slack = out->input - (double)object->saved_input;
+    weigh_loss(w, object, out);
+}
+
+static const orr_object_bytes *object_bytes(orr_weighed *w, const orr_object *object) {
+    for (uint32_t i = 0; i < w->object_count; i++) {
+        if (w->object[i].object == object) {
+            return &w->object[i];
+        }
+    }
+    weigh_object(w, object, &w->object[w->object_count]);
+    return &w->object[w->object_count++];
+}
+
+/* What the parts before `part` hold of one micro-batch. */
+static orr_instant before(const orr_weighed *w, const orr_kind_bytes *kind, uint32_t part) {
+    orr_instant at = {.part = part, .occurs = true};
+    for (uint32_t p = 0; p < part; p++) {
+        const orr_part *q = &kind->chunk->part[p];
+        const orr_object_bytes *o = kind->part[p];
+        double inputs = orr_memory_inputs(w->plan, q->checkpointed);
+        at.bytes += (q->count - q->checkpointed) * o->kept + inputs * o->input;
+        at.bytes += q->count * o->loss;
+        at.loss_held += q->count * o->loss;
+        at.slack += (q->count - q->checkpointed) * o->kept_slack + inputs * o->input_slack;
+        at.slack += q->count * o->loss_slack;
+    }
+    return at;
+}
+
+static void keep_worst(orr_instant *worst, const orr_instant *at) {
+    if (!worst->occurs || at->bytes > worst->bytes) {
+        *worst = *at;
+    }
+}
+
+/* Adds what `part` itself holds, and temporaries; then compares. */
+static void consider(const orr_kind_bytes *kind, orr_instant at, uint32_t plain, uint32_t inputs,
+                     uint32_t whole_loss, orr_instant *worst) {
+    const orr_object_bytes *o = kind->part[at.part];
+    at.plain = plain;
+    at.inputs = inputs;
+    at.whole_loss = whole_loss;
+    at.bytes += plain * o->kept + inputs * o->input + whole_loss * o->loss;
+    at.bytes += at.rebuilt + at.temporary + at.loss;
+    at.loss_held += whole_loss * o->loss;
+    at.slack += plain * o->kept_slack + inputs * o->input_slack + whole_loss * o->loss_slack;
+    keep_worst(worst, &at);
+}
+
+/* The instants that can be a chunk's worst. In the forward: a part's last layer at work, or the
+ * loss. In the backward: a part's last layer, or its last checkpointed one, after all behind it
+ * are done with. */
+static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
+    const orr_chunk *chunk = kind->chunk;
+    for (uint32_t p = 0; p < chunk->part_count; p++) {
+        const orr_part *part = &chunk->part[p];
+        const orr_object_bytes *o = kind->part[p];
+        const orr_transient *t = &o->object->transient;
+        uint32_t plain = part->count - part->checkpointed;
+        uint32_t inputs = orr_memory_inputs(w->plan, part->checkpointed);
+        bool has_loss = o->loss_fwd > 0 || o->loss_bwd > 0 || o->loss > 0;
+        orr_instant at = before(w, kind, p);
+
+        at.temporary = orr_memory_rounded((double)t->forward);
+        at.loss = has_loss ? o->loss_fwd : 0;
+        consider(kind, at, plain, inputs, has_loss ? part->count - 1 : 0,
+                 &kind->instant[ORR_INSTANT_FORWARD]);
+
+        at.temporary = orr_memory_rounded((double)t->backward);
+        at.loss = 0;
+        if (has_loss) {
+            at.loss = o->loss_bwd;
+            consider(kind, at, plain, inputs, part->count - 1, &kind->instant[ORR_INSTANT_LOSS]);
+            continue;
+        }
+        if (plain > 0) {
+            at.rebuilt = o->rebuilt;
+            consider(kind, at, plain, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
+        }
+        if (part->checkpointed > 0) {
+            at.rebuilt = orr_memory_rounded((double)chunk->recompute_bytes);
+            consider(kind, at, 0, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
+        }
+    }
+    orr_instant all = before(w, kind, chunk->part_count);
+    kind->kept = all.bytes;
+    kind->kept_slack = all.slack;
+    kind->loss = all.loss_held;
+    keep_worst(&kind->instant[ORR_INSTANT_FORWARD], &all);
+}
+
+static void add_shapes(orr_kind_bytes *kind, const orr_object *object) {
+    for (uint32_t i = 0; i < object->weight_count; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < kind->shape_count && !known; k++) {
+            known = kind->shape[k].rows == object->weight[i].rows &&
+                    kind->shape[k].cols == object->weight[i].cols;
+        }
+        if (!known && kind->shape_count < ORR_MAX_KIND_SHAPES) {
+            kind->shape[kind->shape_count++] = object->weight[i];
+        }
+    }
+}
+
+static void add_params(orr_kind_bytes *kind, const orr_object *object, double count) {
+    double dense = (double)object->params.dense, expert = (double)object->params.expert;
+    double dense_aligned = 0, expert_aligned = 0, linear_dense = 0, linear_expert = 0;
+    for (uint32_t i = 0; i < object->tensor_count; i++) {
+        const orr_param_tensor *tensor = &object->tensor[i];
+        double aligned = (double)orr_buffer_aligned(tensor->numel) * tensor->repeat;
+        *(tensor->expert ? &expert_aligned : &dense_aligned) += aligned;
+        double linear = tensor->linear ? (double)tensor->numel * tensor->repeat : 0;
+        *(tensor->expert ? &linear_expert : &linear_dense) += linear;
+    }
+    kind->dense += count * dense;
+    kind->expert += count * expert;
+    kind->dense_aligned += count * dense_aligned;
+    kind->expert_aligned += count * expert_aligned;
+    kind->linear_dense += count * linear_dense;
+    kind->linear_expert += count * linear_expert;
+    if (object->key.what == ORR_OBJECT_EMBEDDING || object->key.what == ORR_OBJECT_HEAD) {
+        kind->root += count * (dense + expert);
+        kind->root_unit = orr_max_f64(kind->root_unit, dense + expert);
+    } else {
+        kind->unit = orr_max_f64(kind->unit, dense + expert);
+    }
+}
+
+static void weigh_kind(orr_weighed *w, const orr_chunk *chunk, orr_kind_bytes *kind) {
+    kind->chunk = chunk;
+    for (uint32_t p = 0; p < chunk->part_count; p++) {
+        const orr_object *object = chunk->part[p].object;
+        kind->part[p] = object_bytes(w, object);
+        kind->pending_w +=
+            chunk->part[p].count * orr_memory_rounded((double)object->transient.pending_w);
+        kind->gather =
+            orr_max_f64(kind->gather, orr_memory_rounded((double)object->transient.gather));
+        if (object->key.what == ORR_OBJECT_LAYER) {
+            kind->stage_input =
+                orr_max_f64(kind->stage_input, orr_memory_rounded((double)object->saved_input));
+        }
+        add_shapes(kind, object);
+        add_params(kind, object, chunk->part[p].count);
+    }
+    find_instants(w, kind);
+}
+
+void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out) {
+    const orr_resolved *resolved = program->resolved;
+    uint32_t parts = 0;
+    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
+        parts += program->chunk_kind[k].part_count;
+    }
+    *out = (orr_weighed){.program = program,
+                         .plan = &resolved->plan,
+                         .software = resolved->software,
+                         .order = orr_order_look(program->order),
+                         .dense_shards = orr_plan_dense_shards(&resolved->plan),
+                         .expert_shards = orr_plan_expert_shards(&resolved->plan),
+                         .object = ORR_NEW_ARRAY(arena, orr_object_bytes, parts),
+                         .kind = ORR_NEW_ARRAY(arena, orr_kind_bytes, program->chunk_kind_count)};
+    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
+        weigh_kind(out, &program->chunk_kind[k], &out->kind[k]);
+    }
+}
