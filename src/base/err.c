@@ -22,6 +22,9 @@ const char *orr_status_name(orr_status status) {
     return "unknown";
 }
 
+static void raise(orr_err *err, orr_status status, orr_span span, const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
+
 static void raise(orr_err *err, orr_status status, orr_span span, const char *format,
                   va_list args) {
     if (err == NULL) {
