@@ -36,6 +36,19 @@ typedef enum orr_schedule_kind {
     ORR_SCHEDULE_V_MIN = 9,
     ORR_SCHEDULE_DUALPIPE = 10,
     ORR_SCHEDULE_DUALPIPEV = 11,
+    ORR_SCHEDULE_INTERLEAVED_ZB = 12, /* loop placement, split backward */
+    ORR_SCHEDULE_LOOPED_BFS = 13,     /* breadth first over chunks */
+    ORR_SCHEDULE_ZBV_AUTO = 14,       /* time-driven greedy with a memory budget */
+    ORR_SCHEDULE_V_ADAPTIVE = 15,     /* searched building block under memory_limit chunks */
+    ORR_SCHEDULE_V_HALF_PRIMUS = 16,  /* as Primus reorders it */
+    ORR_SCHEDULE_V_MIN_PRIMUS = 17,
+    ORR_SCHEDULE_V_1F1B = 18,      /* V placement, fused backward */
+    ORR_SCHEDULE_HANAYO = 19,      /* waves; vpp = 2 x waves */
+    ORR_SCHEDULE_CHIMERA = 20,     /* two directions */
+    ORR_SCHEDULE_GROUPED = 21,     /* grouped building blocks on the loop placement */
+    ORR_SCHEDULE_ZB_AUTO = 22,     /* linear, heuristic under memory_limit */
+    ORR_SCHEDULE_ZB_H1_PRIMUS = 23, /* zb-h1, with Primus' order when micro-batches < stages */
+    ORR_SCHEDULE_USER = 24,        /* an order given by its ops */
     ORR_SCHEDULE_COUNT
     /* further kinds are appended; values are stable */
 } orr_schedule_kind;
@@ -58,6 +71,9 @@ typedef struct orr_schedule_spec {
     uint32_t pp, vpp, micro_batches;
     uint32_t group;        /* micro-batches a virtual-stage group; 0: pp */
     uint32_t memory_limit; /* chunks in flight, for kinds with a budget; 0: the kind's own */
+    /* For zb-auto, zb-1p, zb-2p: what F takes and B and W free, in one unit (then memory_limit is in
+     * that unit too); all zero: 1, 0, 1. The grouped kind reads memory_f as its least group size. */
+    uint32_t memory_f, memory_b, memory_w;
 } orr_schedule_spec;
 
 /* Stage times. The arrays are borrowed, per chunk; hop has pp entries: time of one transfer between
@@ -115,6 +131,36 @@ typedef struct orr_order_view {
 orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
                            const orr_order **out, orr_err *err);
 orr_order_view orr_order_look(const orr_order *order);
+
+/* An order given by its ops: those of rank r are op[op_first[r] .. op_first[r+1]). `position` and
+ * `chain` place the chunks (chain may be NULL: one chain); micro-batches count per chain. spec.kind is
+ * ORR_SCHEDULE_USER, p2p asynchronous. The arrays are copied. ORR_E_SCHEDULE when an op is missing,
+ * doubled or out of range, or when the order deadlocks: then the head op of every rank is named. */
+typedef struct orr_user_ops {
+    const uint32_t *position, *op_first;
+    const uint8_t *chain;
+    const orr_sched_op *op;
+} orr_user_ops;
+orr_status orr_order_from_ops(orr_arena *arena, const orr_schedule_spec *spec,
+                              const orr_user_ops *given, const orr_order **out, orr_err *err);
+
+/* "F0.3" (kind, chunk, micro-batch), "B1.2" (fused backward), "I1.2", "W1.2", "O(F0.3,B1.1)". */
+enum { ORR_SCHED_OP_TEXT = 48 };
+orr_status orr_sched_op_parse(const char *text, orr_sched_op *out, orr_err *err);
+void orr_sched_op_format(const orr_sched_op *op, char out[ORR_SCHED_OP_TEXT]);
+
+/* Most chunk-micro-batches in flight per rank, each way of counting; arrays of pp or NULL.
+ * until_w: from F until W or fused B is done; until_b: until the input gradient is done;
+ * pending_w: input gradient done, weight gradient not. */
+typedef struct orr_peaks {
+    uint32_t *until_w, *until_b, *pending_w;
+} orr_peaks;
+void orr_order_peaks(const orr_order *order, orr_peaks *peaks);
+
+/* Start and end of every op (arrays as long as the op list, either may be NULL), by a plain worklist:
+ * slower than orr_order_play and independent of it. rank_end [pp] includes trailing transfers. */
+orr_status orr_order_times(const orr_order *order, const orr_durations *d, orr_arena *scratch,
+                           int64_t *start, int64_t *end, int64_t *rank_end, orr_err *err);
 
 typedef struct orr_play {
     int64_t makespan;     /* end of the last op of any rank */

@@ -1,0 +1,290 @@
+/* Building an order: resolve and check the spec, place the chunks, write the op lists, index them,
+ * then compile. */
+#include <string.h>
+
+#include "schedule/schedule_int.h"
+
+static orr_schedule_spec resolve(const orr_schedule_spec *spec) {
+    orr_schedule_spec s = *spec;
+    const kind_facts *facts = orr_schedule_facts((orr_schedule_kind)s.kind);
+    if (s.vpp == 0) {
+        s.vpp = facts->vpp == 0 ? 1 : facts->vpp;
+    }
+    if (s.group == 0) {
+        s.group = s.pp;
+        if (s.kind == ORR_SCHEDULE_INTERLEAVED_ZB) {
+            /* PyTorch: as many rounds as whole multiples of pp, of equal length */
+            s.group = s.micro_batches / orr_max_u32(1, s.micro_batches / s.pp);
+        } else if (s.kind == ORR_SCHEDULE_GROUPED) {
+            s.group = 1;
+        } else if (s.vpp == 1 || s.pp == 1) {
+            s.group = orr_min_u32(s.pp, s.micro_batches);
+        }
+    }
+    return s;
+}
+
+orr_status orr_order_refuse(const orr_schedule_spec *spec, orr_err *err) {
+    orr_schedule_rule rule;
+    if (orr_schedule_check(spec, &rule, 1) == 0) {
+        return ORR_OK;
+    }
+    orr_status status = orr_fail(err, ORR_E_INFEASIBLE, "%s (rule %s)", rule.message, rule.id);
+    orr_hint(err, "%s", rule.hint);
+    return status;
+}
+
+/* ---- placement ------------------------------------------------------------------------------ */
+
+static uint32_t position_of(uint8_t place, uint32_t pp, uint32_t rank, uint32_t chunk) {
+    switch ((placement)place) {
+    case PLACE_LINEAR: return rank;
+    case PLACE_LOOP: return chunk * pp + rank;
+    case PLACE_WAVE: return chunk * pp + (chunk % 2 == 0 ? rank : pp - 1 - rank);
+    case PLACE_TWO_WAY: return chunk == 0 ? rank : pp - 1 - rank;
+    }
+    return 0;
+}
+
+void orr_order_place(orr_arena *arena, orr_order *order) {
+    const orr_schedule_spec *s = &order->view.spec;
+    bool two_way = order->facts.place == PLACE_TWO_WAY;
+    uint32_t chunks = s->pp * s->vpp;
+    uint32_t *position = ORR_NEW_ARRAY(arena, uint32_t, chunks);
+    uint8_t *chain = ORR_NEW_ARRAY(arena, uint8_t, chunks);
+    uint32_t *owner = ORR_NEW_ARRAY(arena, uint32_t, chunks);
+    order->chains = two_way ? 2 : 1;
+    order->per_chain = s->micro_batches / order->chains;
+    order->view.chain_length = chunks / order->chains;
+    for (uint32_t r = 0, i = 0; r < s->pp; r++) {
+        for (uint32_t c = 0; c < s->vpp; c++, i++) {
+            position[i] = position_of(order->facts.place, s->pp, r, c);
+            chain[i] = two_way && c == 1;
+            owner[chain[i] * order->view.chain_length + position[i]] = i;
+        }
+    }
+    order->view.position = position;
+    order->view.chain = chain;
+    order->owner = owner;
+}
+
+uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position) {
+    uint32_t pp = order->view.spec.pp, vpp = order->view.spec.vpp;
+    const uint32_t *owner = order->owner + chain * order->view.chain_length;
+    uint32_t a = owner[position] / vpp, b = owner[position + 1] / vpp;
+    if (a == b) {
+        return 0;
+    }
+    bool wraps = order->facts.place == PLACE_LOOP && a == pp - 1;
+    return (uint16_t)(1 + (wraps ? a : orr_min_u32(a, b)));
+}
+
+/* ---- writing and indexing ------------------------------------------------------------------- */
+
+static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, op_writer *w,
+                            orr_err *err) {
+    switch ((orr_schedule_kind)s->kind) {
+    case ORR_SCHEDULE_GPIPE: orr_order_gpipe(s, w); return ORR_OK;
+    case ORR_SCHEDULE_LOOPED_BFS: orr_order_looped_bfs(s, w); return ORR_OK;
+    case ORR_SCHEDULE_INTERLEAVED: orr_order_interleaved(s, w); return ORR_OK;
+    case ORR_SCHEDULE_INTERLEAVED_ZB: orr_order_interleaved_zb(s, w); return ORR_OK;
+    case ORR_SCHEDULE_1F1B: orr_order_1f1b(s, w); return ORR_OK;
+    case ORR_SCHEDULE_ZB_H1: orr_order_zb_h1(s, w); return ORR_OK;
+    case ORR_SCHEDULE_ZB_H2: orr_order_zb_h2(s, w); return ORR_OK;
+    case ORR_SCHEDULE_ZB_H1_PRIMUS: orr_order_zb_h1_primus(s, w); return ORR_OK;
+    case ORR_SCHEDULE_ZBV: orr_order_zbv(s, w); return ORR_OK;
+    case ORR_SCHEDULE_DUALPIPE: orr_order_dualpipe(work, s, w); return ORR_OK;
+    case ORR_SCHEDULE_DUALPIPEV: orr_order_dualpipev(work, s, w); return ORR_OK;
+    case ORR_SCHEDULE_ZB_1P:
+    case ORR_SCHEDULE_ZB_2P:
+    case ORR_SCHEDULE_V_HALF:
+    case ORR_SCHEDULE_V_MIN:
+    case ORR_SCHEDULE_ZBV_AUTO:
+    case ORR_SCHEDULE_V_ADAPTIVE:
+    case ORR_SCHEDULE_V_HALF_PRIMUS:
+    case ORR_SCHEDULE_V_MIN_PRIMUS:
+    case ORR_SCHEDULE_V_1F1B:
+    case ORR_SCHEDULE_HANAYO:
+    case ORR_SCHEDULE_CHIMERA:
+    case ORR_SCHEDULE_GROUPED:
+    case ORR_SCHEDULE_ZB_AUTO:
+    case ORR_SCHEDULE_USER:
+    case ORR_SCHEDULE_COUNT: break;
+    }
+    return orr_fail(err, ORR_E_USAGE, "no order is made for %s",
+                    orr_schedule_name((orr_schedule_kind)s->kind));
+}
+
+static orr_status twice(const char *what, uint32_t rank, uint32_t chunk, uint32_t micro_batch,
+                        orr_err *err) {
+    return orr_fail(err, ORR_E_SCHEDULE, "rank %u runs %s%u.%u twice", rank, what, chunk,
+                    micro_batch);
+}
+
+typedef struct op_index {
+    uint32_t *f, *b, *w;
+} op_index;
+
+static orr_status index_op(const orr_order *order, uint32_t rank, uint32_t number, op_index *at,
+                           orr_err *err) {
+    const orr_sched_op *op = &order->view.op[number];
+    uint32_t vpp = order->view.spec.vpp, per = order->per_chain;
+    bool pair = op->kind == ORR_SOP_PAIR;
+    uint32_t bc = pair ? op->chunk2 : op->chunk, bm = pair ? op->micro_batch2 : op->micro_batch;
+    if (op->chunk >= vpp || bc >= vpp || op->micro_batch >= per || bm >= per) {
+        return orr_fail(err, ORR_E_SCHEDULE,
+                        "rank %u names chunk %u, micro-batch %u; there are %u chunks and %u "
+                        "micro-batches",
+                        rank, op->chunk >= vpp ? op->chunk : bc,
+                        op->micro_batch >= per ? op->micro_batch : bm, vpp, per);
+    }
+    uint32_t *f = &at->f[(rank * vpp + op->chunk) * per + op->micro_batch];
+    const uint32_t *own_f = &at->f[(rank * vpp + bc) * per + bm];
+    uint32_t *b = &at->b[(rank * vpp + bc) * per + bm];
+    uint32_t *w = at->w == NULL ? NULL : &at->w[(rank * vpp + bc) * per + bm];
+    if (pair || op->kind == ORR_SOP_F) {
+        if (*f != NO_NODE) {
+            return twice("F", rank, op->chunk, op->micro_batch, err);
+        }
+        *f = number;
+    }
+    if (pair || op->kind == ORR_SOP_B || op->kind == ORR_SOP_BW) {
+        if (*b != NO_NODE) {
+            return twice("B", rank, bc, bm, err);
+        }
+        *b = number;
+        if (*own_f == NO_NODE || *own_f >= number) {
+            return orr_fail(err, ORR_E_SCHEDULE,
+                            "rank %u runs the backward of chunk %u, micro-batch %u before its "
+                            "forward",
+                            rank, bc, bm);
+        }
+    }
+    if (w != NULL && (pair || op->kind == ORR_SOP_W || op->kind == ORR_SOP_BW)) {
+        if (*w != NO_NODE) {
+            return twice("W", rank, bc, bm, err);
+        }
+        if (*b == NO_NODE) {
+            return orr_fail(err, ORR_E_SCHEDULE, "rank %u runs W%u.%u before its input gradient",
+                            rank, bc, bm);
+        }
+        *w = number;
+    }
+    return ORR_OK;
+}
+
+static orr_status missing(const orr_order *order, const uint32_t *at, const char *what,
+                          orr_err *err) {
+    uint32_t chunks = order->view.spec.pp * order->view.spec.vpp;
+    for (uint32_t i = 0; i < chunks * order->per_chain; i++) {
+        if (at[i] == NO_NODE) {
+            uint32_t c = i / order->per_chain;
+            return orr_fail(err, ORR_E_SCHEDULE, "rank %u never runs %s%u.%u",
+                            c / order->view.spec.vpp, what, c % order->view.spec.vpp,
+                            i % order->per_chain);
+        }
+    }
+    return ORR_OK;
+}
+
+/* The forward that a pair also needs on its own rank is checked like that of a plain backward: a
+ * pair of one micro-batch's own forward and backward is refused by `*f >= number`. */
+orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
+    const orr_order_view *v = &order->view;
+    uint32_t slots = v->spec.pp * v->spec.vpp * order->per_chain;
+    op_index at = {ORR_NEW_ARRAY(arena, uint32_t, slots), ORR_NEW_ARRAY(arena, uint32_t, slots),
+                   v->split_backward ? ORR_NEW_ARRAY(arena, uint32_t, slots) : NULL};
+    memset(at.f, 0xff, slots * sizeof *at.f);
+    memset(at.b, 0xff, slots * sizeof *at.b);
+    if (at.w != NULL) {
+        memset(at.w, 0xff, slots * sizeof *at.w);
+    }
+    for (uint32_t r = 0; r < v->spec.pp; r++) {
+        for (uint32_t i = v->op_first[r]; i < v->op_first[r + 1]; i++) {
+            ORR_TRY(index_op(order, r, i, &at, err));
+        }
+    }
+    ORR_TRY(missing(order, at.f, "F", err));
+    ORR_TRY(missing(order, at.b, "B", err));
+    if (at.w != NULL) {
+        ORR_TRY(missing(order, at.w, "W", err));
+    }
+    order->f_at = at.f;
+    order->b_at = at.b;
+    order->w_at = at.w == NULL ? at.b : at.w;
+    return ORR_OK;
+}
+
+/* Pairs with equal chunks share a duration class. */
+static void collect_pairs(orr_arena *arena, orr_order *order) {
+    const orr_order_view *v = &order->view;
+    uint32_t vpp = v->spec.vpp;
+    bool *seen = ORR_NEW_ARRAY(arena, bool, (size_t)vpp *vpp);
+    pair_class *pair = ORR_NEW_ARRAY(arena, pair_class, (size_t)v->spec.pp * vpp * vpp);
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < v->spec.pp; r++) {
+        memset(seen, 0, (size_t)vpp * vpp * sizeof *seen);
+        for (uint32_t i = v->op_first[r]; i < v->op_first[r + 1]; i++) {
+            const orr_sched_op *op = &v->op[i];
+            if (op->kind == ORR_SOP_PAIR && !seen[op->chunk * vpp + op->chunk2]) {
+                seen[op->chunk * vpp + op->chunk2] = true;
+                pair[count++] = (pair_class){r, op->chunk, op->chunk2};
+            }
+        }
+    }
+    order->pair = pair;
+    order->pairs = count;
+}
+
+orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
+    ORR_TRY(orr_order_index(arena, order, err));
+    if (order->facts.pairs) {
+        collect_pairs(arena, order);
+    }
+    node_lists lists = {0};
+    if (order->view.spec.p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
+        ORR_TRY(orr_order_nodes(arena, order, &lists, err));
+    } else {
+        ORR_TRY(orr_order_nodes_calls(arena, order, &lists, err));
+    }
+    ORR_TRY(orr_order_compile(arena, order, &lists, err));
+    return orr_order_live(arena, order, err);
+}
+
+orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
+                           const orr_order **out, orr_err *err) {
+    ORR_TRY(orr_order_refuse(spec, err));
+    if (spec->kind == ORR_SCHEDULE_USER) {
+        return orr_fail(err, ORR_E_USAGE, "a user order is built from its ops");
+    }
+    if (d == NULL && orr_schedule_needs_durations((orr_schedule_kind)spec->kind)) {
+        return orr_fail(err, ORR_E_USAGE, "the order of %s depends on durations; none were given",
+                        orr_schedule_name((orr_schedule_kind)spec->kind));
+    }
+    orr_order *order = ORR_NEW(arena, orr_order);
+    order->view.spec = resolve(spec);
+    order->facts = *orr_schedule_facts((orr_schedule_kind)spec->kind);
+    order->view.split_backward = order->facts.split;
+    orr_order_place(arena, order);
+
+    const orr_schedule_spec *s = &order->view.spec;
+    uint32_t kinds = order->facts.split ? 3 : 2;
+    op_writer writer = {
+        .capacity = kinds * s->pp * s->vpp * order->per_chain,
+        .op_first = ORR_NEW_ARRAY(arena, uint32_t, s->pp + 1),
+    };
+    writer.op = ORR_NEW_ARRAY(arena, orr_sched_op, writer.capacity);
+    orr_arena *work = orr_arena_new();
+    orr_status status = write_ops(work, s, &writer, err);
+    orr_arena_free(work);
+    ORR_TRY(status);
+    order->view.op = writer.op;
+    order->view.op_first = writer.op_first;
+    ORR_TRY(orr_order_finish(arena, order, err));
+    *out = order;
+    return ORR_OK;
+}
+
+orr_order_view orr_order_look(const orr_order *order) {
+    return order->view;
+}

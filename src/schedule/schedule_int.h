@@ -1,0 +1,182 @@
+/* Inside of the schedule module: how an order is stored, and the steps that build it.
+ *
+ * order_*.c write op lists -> index.c finds each op and checks that all are there -> nodes.c turns
+ * ops (and, with blocking or overlapped transfers, the calls of calls.c) into max-plus nodes ->
+ * compile.c puts the nodes in topological order and folds the periodic part -> play.c runs them. */
+#ifndef ORR_SCHEDULE_SCHEDULE_INT_H
+#define ORR_SCHEDULE_SCHEDULE_INT_H
+
+#include "base/err.h"
+#include "base/num.h"
+#include "schedule/schedule.h"
+
+#define NO_NODE UINT32_MAX
+
+/* Where chunks sit: see orr_order_view. */
+typedef enum placement {
+    PLACE_LINEAR, /* position = rank */
+    PLACE_LOOP,   /* position = chunk * pp + rank */
+    PLACE_WAVE,   /* odd chunks run back; V is the wave of two chunks */
+    PLACE_TWO_WAY /* two chains; chunk 0 forth, chunk 1 back */
+} placement;
+
+/* What is known of a kind without building it. */
+typedef struct kind_facts {
+    const char *name, *aliases; /* aliases: separated by spaces */
+    uint8_t place;              /* placement */
+    uint8_t vpp;                /* implied, or 0 */
+    bool split;                 /* B and W are separate ops */
+    bool timed;                 /* the order depends on durations */
+    bool pairs;                 /* has overlapped forward-backward pairs */
+} kind_facts;
+const kind_facts *orr_schedule_facts(orr_schedule_kind kind);
+
+/* An op list under construction, rank after rank. */
+typedef struct op_writer {
+    orr_sched_op *op;
+    uint32_t *op_first;
+    uint32_t count, capacity, rank;
+} op_writer;
+
+static inline void put_op(op_writer *w, orr_sched_op_kind kind, uint32_t chunk,
+                          uint32_t micro_batch) {
+    w->op[w->count++] =
+        (orr_sched_op){.kind = (uint8_t)kind, .chunk = (uint16_t)chunk, .micro_batch = micro_batch};
+}
+static inline void put_pair(op_writer *w, uint32_t chunk, uint32_t micro_batch, uint32_t chunk2,
+                            uint32_t micro_batch2) {
+    w->op[w->count++] = (orr_sched_op){.kind = ORR_SOP_PAIR,
+                                       .chunk = (uint16_t)chunk,
+                                       .chunk2 = (uint16_t)chunk2,
+                                       .micro_batch = micro_batch,
+                                       .micro_batch2 = micro_batch2};
+}
+static inline void end_rank(op_writer *w) {
+    w->op_first[++w->rank] = w->count;
+}
+
+/* One max-plus step: end = max(end(ref) + hop(lag), end(ref2) + hop(lag2)) + duration. */
+typedef struct orr_node {
+    uint32_t ref, ref2;   /* node numbers; NO_NODE: time zero */
+    uint32_t duration;    /* class: index into the table of durations */
+    uint16_t lag, lag2;   /* 0: none, else hop index + 1 */
+    uint16_t rank, rank2; /* ranks of ref and ref2 */
+} orr_node;
+
+/* The same compiled: references are distances back, so that a run of nodes can be moved. */
+typedef struct orr_step {
+    uint32_t back, back2;
+    uint32_t duration;
+    uint16_t lag, lag2;
+} orr_step;
+
+/* Per-rank nodes: those of rank r are node[first[r]] .. node[first[r] + count[r] - 1]. */
+typedef struct node_lists {
+    orr_node *node;
+    uint32_t *first, *count;
+    uint32_t *of_op; /* per op: its node; NULL when node = op */
+    uint32_t total;  /* capacity used, gaps included */
+} node_lists;
+
+/* A run of steps. A repeated part is one period; it may be cut when what follows looks back no
+ * further than `window` periods. */
+typedef struct orr_part {
+    uint32_t first, count; /* steps */
+    uint32_t repeat;
+    uint32_t id;     /* of the first step when everything is played; ids start at 1 */
+    uint32_t window; /* periods; 0: never cut */
+    uint32_t lead;   /* equal periods just before the part */
+    uint32_t need;   /* periods played at least, so that first uses are seen */
+} orr_part;
+
+/* A value to pick up: the end of a step, as its offset from the start of a part (first uses) or
+ * back from the part's end (last ones). */
+typedef struct orr_probe {
+    uint32_t part, offset;
+    uint32_t duration; /* class of the step */
+} orr_probe;
+
+typedef struct orr_program {
+    const orr_step *step;
+    const orr_part *part;
+    uint32_t parts;
+    uint32_t total;                          /* steps when everything is played */
+    const orr_probe *rank_first, *rank_last; /* [pp] */
+    const orr_probe *first_use, *grads;      /* per chunk */
+} orr_program;
+
+/* Durations come in classes: 0 is zero, then per op kind (F, B, W, BW) one per chunk, then the
+ * pairs. */
+typedef struct pair_class {
+    uint32_t rank, chunk, chunk2;
+} pair_class;
+
+struct orr_order {
+    orr_order_view view;
+    kind_facts facts;
+    uint32_t chains;       /* 1, or 2 for two-way placements */
+    uint32_t per_chain;    /* micro-batches of each chain */
+    const uint32_t *owner; /* [chains * chain_length] chunk index (rank * vpp + chunk) */
+    const uint32_t *f_at, *b_at, *w_at; /* [chunk * per_chain + micro-batch] op number */
+    const pair_class *pair;
+    uint32_t pairs;
+    uint32_t program_nodes; /* bound of steps on any path */
+    orr_program program;
+};
+
+static inline uint32_t class_of(uint32_t chunks, orr_sched_op_kind kind, uint32_t chunk_index) {
+    return 1 + (uint32_t)kind * chunks + chunk_index;
+}
+
+/* hop class (index + 1) of the edge between `position` and the next one of a chain; 0 when both are
+ * on one rank */
+uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position);
+
+uint32_t orr_order_class(const orr_order *order, uint32_t rank, const orr_sched_op *op);
+orr_status orr_order_refuse(const orr_schedule_spec *spec,
+                            orr_err *err); /* when a rule is broken */
+orr_status orr_order_finish(orr_arena *arena, orr_order *order,
+                            orr_err *err); /* once ops are there */
+void orr_order_place(orr_arena *arena, orr_order *order);
+orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
+orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists *out, orr_err *err);
+/* The same with the framework's blocking or overlapped calls between the ops. */
+orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, node_lists *out,
+                                 orr_err *err);
+orr_status orr_order_compile(orr_arena *arena, orr_order *order, const node_lists *lists,
+                             orr_err *err);
+/* Durations by class and hops by lag class; refuses what could overflow. */
+orr_status orr_order_durations(orr_arena *scratch, const orr_order *order, const orr_durations *d,
+                               int64_t **classes, int64_t **lags, orr_err *err);
+orr_status orr_order_live(orr_arena *arena, orr_order *order, orr_err *err);
+
+/* Generators. The spec is resolved and legal. */
+void orr_order_gpipe(const orr_schedule_spec *s, op_writer *w);
+void orr_order_1f1b(const orr_schedule_spec *s, op_writer *w);
+void orr_order_interleaved(const orr_schedule_spec *s, op_writer *w);
+void orr_order_looped_bfs(const orr_schedule_spec *s, op_writer *w);
+void orr_order_interleaved_zb(const orr_schedule_spec *s, op_writer *w);
+void orr_order_zb_h1(const orr_schedule_spec *s, op_writer *w);
+void orr_order_zb_h2(const orr_schedule_spec *s, op_writer *w);
+void orr_order_zb_h1_primus(const orr_schedule_spec *s, op_writer *w);
+void orr_order_zbv(const orr_schedule_spec *s, op_writer *w);
+void orr_order_dualpipe(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+void orr_order_dualpipev(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+
+/* Calls between ops (calls.c), one list per rank. A post names the transfers it starts; a wait
+ * stands for the k-th transfer of one kind on this rank. */
+typedef enum item_type { ITEM_OP, ITEM_POST, ITEM_CALL, ITEM_WAIT } item_type;
+enum { SEND_NEXT = 1, RECV_PREV = 2, SEND_PREV = 4, RECV_NEXT = 8 };
+typedef struct call_item {
+    uint8_t type; /* item_type */
+    uint8_t what; /* transfer bits; one bit for a wait */
+    uint16_t reserved;
+    uint32_t index; /* op number, or k of a wait */
+} call_item;
+typedef struct call_lists {
+    call_item *item;
+    uint32_t *first; /* [pp+1] */
+} call_lists;
+void orr_order_calls(orr_arena *arena, const orr_order *order, call_lists *out);
+
+#endif
