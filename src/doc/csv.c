@@ -190,12 +190,6 @@ static orr_status read_header(orr_csv *csv, orr_err *err) {
 orr_status orr_csv_open(orr_arena *arena, const char *name, const char *text, size_t length,
                         orr_csv **out, orr_err *err) {
     ORR_TRY(orr_doc_check_text(name, &text, &length, err));
-    const char *nul = memchr(text, 0, length);
-    if (nul != NULL) {
-        return orr_fail_at(err, ORR_E_SYNTAX,
-                           orr_doc_locate(name, text, length, (size_t)(nul - text)),
-                           "a table may not hold a NUL character");
-    }
     orr_csv *csv = ORR_NEW(arena, orr_csv);
     csv->arena = arena;
     csv->name = name == NULL ? NULL : orr_arena_text(arena, name);

@@ -42,7 +42,8 @@ void orr_tree_put_at(orr_arena *arena, orr_tree *map, const char *key, orr_span 
 /* The same as orr_tree_get with a key that need not be terminated. */
 orr_tree *orr_tree_find(const orr_tree *map, const char *key, size_t length);
 
-/* A readable text without its byte order mark, or why it cannot be one: too long, not UTF-8. */
+/* A readable text without its byte order mark, or why it cannot be one: too long, not
+ * UTF-8, with a NUL. */
 orr_status orr_doc_check_text(const char *name, const char **text, size_t *length, orr_err *err);
 /* Line and column (in characters, from 1) of a byte of the text. */
 orr_span orr_doc_locate(const char *name, const char *text, size_t length, size_t offset);

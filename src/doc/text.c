@@ -80,5 +80,12 @@ orr_status orr_doc_check_text(const char *name, const char **text, size_t *lengt
         orr_hint(err, "save the file as UTF-8");
         return ORR_E_SYNTAX;
     }
+    /* No format here has a use for it, and jansson overlooks one after a number. */
+    const char *nul = *length == 0 ? NULL : memchr(*text, 0, *length);
+    if (nul != NULL) {
+        return orr_fail_at(err, ORR_E_SYNTAX,
+                           orr_doc_locate(name, *text, *length, (size_t)(nul - *text)),
+                           "the text holds a NUL character");
+    }
     return ORR_OK;
 }

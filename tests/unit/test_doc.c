@@ -173,6 +173,17 @@ static void json_refusals(void **state) {
     assert_refused(*state, orr_json_read, rows, COUNT(rows));
 }
 
+/* A NUL between values, which jansson skips, is refused in every format. */
+static void nul_bytes_are_refused(void **state) {
+    orr_err err = {0};
+    orr_tree *root = NULL;
+    assert_int_equal(orr_json_read(*state, NULL, "[1\0,2]", 6, &root, &err), ORR_E_SYNTAX);
+    assert_string_equal(err.message, "the text holds a NUL character");
+    assert_int_equal(err.column, 3);
+    assert_int_equal(orr_yaml_read(*state, NULL, "a: \0", 4, &root, &err), ORR_E_SYNTAX);
+    assert_int_equal(err.column, 4);
+}
+
 static void yaml_values(void **state) {
     orr_arena *arena = *state;
     assert_reads(arena,
@@ -413,6 +424,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(json_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(json_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(json_refusals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nul_bytes_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(yaml_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(yaml_aliases_and_merges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(yaml_places, set_up, tear_down),
