@@ -1,0 +1,242 @@
+/* Attention: grouped (multi-head, multi-query) and latent, fused and not, with context parallelism.
+ */
+#include "base/num.h"
+#include "program/lower_int.h"
+
+/* Query-key pairs that count for flops: whole matrix, lower triangle, or a band. */
+static double pairs(const orr_builder *b) {
+    const orr_attention *a = &b->key->layer.attention;
+    double s = b->key->seq, window = a->window;
+    double seen = window > 0 && window < s ? window : s;
+    double all = a->causal ? seen * s - seen * seen / 2 : seen * s;
+    return all * b->key->mbs / b->key->split.cp;
+}
+
+static void add_cp(orr_builder *b, orr_phase phase, orr_collective kind, uint64_t bytes,
+                   uint32_t count) {
+    const orr_split *split = &b->key->split;
+    orr_add_comm(b, phase,
+                 (orr_comm){.name = ORR_N_CP_EXCHANGE,
+                            .stream = ORR_STREAM_CP,
+                            .class = ORR_CLASS_CP,
+                            .kind = (uint8_t)kind,
+                            .bytes = bytes,
+                            .size = split->cp,
+                            .stride = split->tp,
+                            .count = count});
+}
+
+/* Bytes of this rank's keys and values. */
+static uint64_t kv_bytes(const orr_builder *b) {
+    return 2 * b->size.n * b->size.kv_heads * (b->size.d + b->size.dv);
+}
+
+/* Exchange before the core. Backward ops are in forward order: they run last. */
+static void cp_before(orr_builder *b) {
+    const orr_split *split = &b->key->split;
+    uint64_t kv = kv_bytes(b), q = 2 * b->size.n * b->size.heads * b->size.d;
+    if (split->cp_kind == ORR_CP_RING) { /* gradients of keys and values travel with them */
+        add_cp(b, ORR_PHASE_FORWARD, ORR_SEND_RECV, kv, split->cp - 1);
+        add_cp(b, ORR_PHASE_INPUT_GRAD, ORR_SEND_RECV, 2 * kv, split->cp - 1);
+    } else if (split->cp_kind == ORR_CP_ALLGATHER) {
+        add_cp(b, ORR_PHASE_FORWARD, ORR_ALL_GATHER, kv * split->cp, 1);
+        add_cp(b, ORR_PHASE_INPUT_GRAD, ORR_REDUCE_SCATTER, kv * split->cp, 1);
+    } else {
+        add_cp(b, ORR_PHASE_FORWARD, ORR_ALL_TO_ALL, q + kv, 1);
+        add_cp(b, ORR_PHASE_INPUT_GRAD, ORR_ALL_TO_ALL, q + kv, 1);
+    }
+}
+
+static void cp_after(orr_builder *b) {
+    const orr_split *split = &b->key->split;
+    uint64_t out = 2 * b->size.n * b->size.heads * b->size.dv;
+    if (split->cp_kind == ORR_CP_A2A) {
+        add_cp(b, ORR_PHASE_FORWARD, ORR_ALL_TO_ALL, out, 1);
+        add_cp(b, ORR_PHASE_INPUT_GRAD, ORR_ALL_TO_ALL, out, 1);
+    } else if (split->cp_kind == ORR_CP_ALLGATHER) { /* the keys again, for the backward */
+        add_cp(b, ORR_PHASE_INPUT_GRAD, ORR_ALL_GATHER, kv_bytes(b) * split->cp, 1);
+    }
+}
+
+static void push_fused(orr_builder *b, orr_phase phase) {
+    static const double BACKWARD_FLOPS = 2.5; /* five products for two, steptime.md §2.2 */
+    const orr_attention *a = &b->key->layer.attention;
+    const orr_split *split = &b->key->split;
+    bool by_heads = split->cp_kind == ORR_CP_A2A;
+    uint32_t heads = (uint32_t)b->size.heads, kv_heads = (uint32_t)b->size.kv_heads;
+    orr_op op = {.kind = ORR_OP_ATTENTION,
+                 .class = ORR_CLASS_ATTENTION,
+                 .dtype = b->wide_dtype,
+                 .causal = a->causal,
+                 .name = ORR_N_CORE};
+    op.shape.attention.batch = b->key->mbs;
+    op.shape.attention.heads = by_heads ? orr_max_u32(1, heads / split->cp) : heads;
+    op.shape.attention.kv_heads = by_heads ? orr_max_u32(1, kv_heads / split->cp) : kv_heads;
+    op.shape.attention.head_dim = (uint32_t)b->size.d;
+    op.shape.attention.v_dim = (uint32_t)b->size.dv;
+    op.shape.attention.window = a->window < b->key->seq ? a->window : 0;
+    op.shape.attention.seq_q = by_heads ? b->key->seq : b->key->seq / split->cp;
+    op.shape.attention.seq_kv = b->key->seq;
+    op.flops = 2 * pairs(b) * (double)b->size.heads * (double)(b->size.d + b->size.dv);
+    if (phase == ORR_PHASE_INPUT_GRAD) {
+        op.flops *= BACKWARD_FLOPS;
+    }
+    orr_add_op(b, phase, op);
+}
+
+static void add_batched(orr_builder *b, orr_phase phase, uint16_t name, uint64_t m, uint64_t n,
+                        uint64_t k) {
+    orr_add_gemm(b, phase,
+                 (orr_product){.name = name,
+                               .class = ORR_CLASS_ATTENTION,
+                               .dtype = b->wide_dtype,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .batch = b->size.heads * b->key->mbs});
+}
+
+/* Two batched products around a softmax over whole rows; nothing is skipped above the diagonal. */
+static void add_unfused(orr_builder *b) {
+    bool fused_softmax = b->key->variant.attention == ORR_KERNEL_UNFUSED;
+    uint64_t q = b->key->seq / b->key->split.cp, kv = b->key->seq;
+    uint64_t d = b->size.d, dv = b->size.dv;
+    /* steptime.md §2.2; eager: scale, mask, softmax, dropout each on their own */
+    double forward_bytes = fused_softmax ? 9 : 35, backward_bytes = fused_softmax ? 11 : 24;
+    uint32_t kernels = fused_softmax ? 2 : 5;
+    double scores = (double)b->size.scores;
+    add_batched(b, ORR_PHASE_FORWARD, ORR_N_SCORES, q, kv, d);
+    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_SOFTMAX, ORR_CLASS_ATTENTION, ORR_MEMOP_SOFTMAX,
+                   forward_bytes * scores, kernels);
+    add_batched(b, ORR_PHASE_FORWARD, ORR_N_CONTEXT, q, dv, kv);
+    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_SCORES, kv, d, q); /* keys */
+    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_SCORES, q, d, kv); /* queries */
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_SOFTMAX, ORR_CLASS_ATTENTION, ORR_MEMOP_SOFTMAX,
+                   backward_bytes * scores, kernels);
+    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_CONTEXT, kv, dv, q); /* values */
+    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_CONTEXT, q, kv, dv); /* probabilities */
+}
+
+static void add_core(orr_builder *b) {
+    uint16_t outer = b->modules;
+    b->modules |= ORR_MODULE_CORE_ATTN;
+    cp_before(b);
+    if (b->key->variant.attention == ORR_KERNEL_FLASH) {
+        push_fused(b, ORR_PHASE_FORWARD);
+        push_fused(b, ORR_PHASE_INPUT_GRAD);
+    } else {
+        add_unfused(b);
+    }
+    cp_after(b);
+    b->modules = outer;
+}
+
+static void add_rope(orr_builder *b, double elements) {
+    if (!b->key->layer.attention.rope) {
+        return;
+    }
+    /* steptime.md §2.3: read and write; eager also rotates, multiplies twice and adds */
+    bool fused = b->key->variant.fused_rope;
+    double bytes = fused ? 4 : 24;
+    orr_add_elementwise(b, ORR_N_ROPE, elements, bytes, bytes, fused ? 2 : 8);
+}
+
+static void own_head_norms(orr_builder *b) {
+    bool layer_norm = b->key->layer.norm == ORR_NORM_LAYER;
+    if (b->key->layer.attention.qk_norm) {
+        orr_own_norm(b, b->size.d, layer_norm, 2);
+    }
+    if (b->key->layer.attention.sinks) {
+        orr_own(b, ORR_OWN_SHARDED, b->size.heads, 1);
+    }
+}
+
+static void lower_grouped(orr_builder *b) {
+    const orr_attention *a = &b->key->layer.attention;
+    const orr_sizes *z = &b->size;
+    uint64_t gate = a->output_gate ? z->heads * z->dv : 0;
+    uint64_t width = z->heads * z->d + z->kv_heads * (z->d + z->dv) + gate;
+    double n = (double)z->n, q_and_k = n * (double)((z->heads + z->kv_heads) * z->d);
+    orr_add_column(b, (orr_linear){.name = ORR_N_QKV, .tokens = z->n, .out = width, .in = z->h});
+    orr_own_linear(b, ORR_OWN_SHARDED, width, z->h, a->bias_qkv ? width : 0, ORR_OWN_SHARDED, 1);
+    own_head_norms(b);
+    if (a->qk_norm) {
+        orr_add_norm(b, ORR_N_Q_LN, q_and_k);
+    }
+    add_rope(b, q_and_k);
+    add_core(b);
+}
+
+/* Latents are computed on every rank from its own tokens, then gathered for the up projections.
+ * memory.md §1, §3. */
+static void lower_latent(orr_builder *b) {
+    const orr_attention *a = &b->key->layer.attention;
+    const orr_sizes *z = &b->size;
+    bool layer_norm = b->key->layer.norm == ORR_NORM_LAYER;
+    uint64_t q_width = z->heads * z->d, nope = z->d - a->rope_dim;
+    uint64_t kv_width = z->heads * (nope + z->dv);
+    uint16_t outer = b->modules;
+    if (a->q_lora) {
+        orr_add_linear(
+            b,
+            (orr_linear){.name = ORR_N_Q_DOWN, .tokens = z->sharded, .out = a->q_lora, .in = z->h});
+        orr_own_linear(b, ORR_OWN_REPLICATED, a->q_lora, z->h, 0, ORR_OWN_REPLICATED, 1);
+    }
+    orr_add_linear(b, (orr_linear){.name = ORR_N_KV_DOWN,
+                                   .tokens = z->sharded,
+                                   .out = a->kv_lora + a->rope_dim,
+                                   .in = z->h});
+    orr_own_linear(b, ORR_OWN_REPLICATED, a->kv_lora + a->rope_dim, z->h, 0, ORR_OWN_REPLICATED, 1);
+    b->modules |= ORR_MODULE_MLA_UP_PROJ;
+    if (a->q_lora) {
+        orr_add_norm(b, ORR_N_Q_NORM, (double)(z->sharded * a->q_lora));
+        orr_own_norm(b, a->q_lora, layer_norm, 1);
+    }
+    orr_add_column(b, (orr_linear){.name = a->q_lora ? ORR_N_Q_UP : ORR_N_Q_PROJ,
+                                   .tokens = z->n,
+                                   .out = q_width,
+                                   .in = a->q_lora ? a->q_lora : z->h});
+    orr_own_linear(b, ORR_OWN_SHARDED, q_width, a->q_lora ? a->q_lora : z->h, 0, ORR_OWN_SHARDED,
+                   1);
+    orr_add_norm(b, ORR_N_KV_NORM, (double)(z->sharded * a->kv_lora));
+    orr_own_norm(b, a->kv_lora, layer_norm, 1);
+    orr_add_column(
+        b, (orr_linear){.name = ORR_N_KV_UP, .tokens = z->n, .out = kv_width, .in = a->kv_lora});
+    orr_own_linear(b, ORR_OWN_SHARDED, kv_width, a->kv_lora, 0, ORR_OWN_SHARDED, 1);
+    if (b->sequence) { /* the shared rope key is gathered beside the latent */
+        uint64_t key_bytes = 2 * z->n * a->rope_dim;
+        orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_ROPE, ORR_ALL_GATHER, key_bytes);
+        orr_add_tp(b, ORR_PHASE_INPUT_GRAD, ORR_N_ROPE, ORR_REDUCE_SCATTER, key_bytes);
+    }
+    add_rope(b, (double)(z->n * (z->heads + 1) * a->rope_dim));
+    /* q and k are put together from their two parts, v made contiguous */
+    orr_add_elementwise(b, ORR_N_ASSEMBLE, (double)(z->n * z->heads * (2 * z->d + z->dv)), 4, 4, 3);
+    b->modules = outer;
+    add_core(b);
+}
+
+void orr_lower_attention(orr_builder *b) {
+    const orr_attention *a = &b->key->layer.attention;
+    const orr_sizes *z = &b->size;
+    if (a->kind == ORR_ATTENTION_NONE) {
+        return;
+    }
+    if (a->kind == ORR_ATTENTION_LINEAR) {
+        orr_lower_linear_attention(b);
+    } else if (a->kind == ORR_ATTENTION_MLA) {
+        lower_latent(b);
+    } else {
+        lower_grouped(b);
+    }
+    uint64_t out_width = z->heads * z->dv;
+    if (a->output_gate) { /* sigmoid and product */
+        orr_add_elementwise(b, ORR_N_GATE, (double)(z->n * out_width), 6, 10, 1);
+    }
+    orr_add_row(b, (orr_linear){.name = ORR_N_PROJ,
+                                .tokens = z->n,
+                                .out = z->h,
+                                .in = out_width,
+                                .lone = b->key->layer.parallel_block});
+    orr_own_linear(b, ORR_OWN_SHARDED, z->h, out_width, a->bias_out ? z->h : 0, ORR_OWN_REPLICATED,
+                   1);
+}

@@ -1,0 +1,45 @@
+/* Dense MLP, and the byte counts of activations that experts share. */
+#include "program/lower_int.h"
+
+/* Bytes an element of the activation's output moves: steptime.md §2.3. */
+void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    bool fused = b->key->variant.fused_activation;
+    double forward_bytes = 4, backward_bytes = 6;
+    if (mlp->gated) {
+        forward_bytes = fused ? 6 : 10;
+        backward_bytes = fused ? 10 : 26;
+    } else if (!fused) { /* the bias on its own */
+        forward_bytes = 8;
+        backward_bytes = 10;
+    }
+    if (mlp->experts > 0 && mlp->bias && mlp->gated) {
+        /* biased experts clamp in separate ops: steptime.md §2.4 */
+        forward_bytes *= 4;
+        backward_bytes *= 4;
+    }
+    orr_add_elementwise(b, name, elements, forward_bytes, backward_bytes, fused ? 1 : 3);
+}
+
+void orr_lower_mlp(orr_builder *b) {
+    const orr_layer *layer = &b->key->layer;
+    const orr_sizes *z = &b->size;
+    if (z->ffn == 0) {
+        return;
+    }
+    uint64_t up = layer->mlp.gated ? 2 * z->ffn : z->ffn;
+    uint16_t outer = b->modules;
+    b->modules |= ORR_MODULE_MLP;
+    /* A parallel block reads attention's gathered input and is reduced together with it. */
+    orr_add_column(b, (orr_linear){.name = ORR_N_FC1,
+                                   .tokens = z->n,
+                                   .out = up,
+                                   .in = z->h,
+                                   .lone = layer->parallel_block});
+    orr_own_linear(b, ORR_OWN_SHARDED, up, z->h, layer->mlp.bias ? up : 0, ORR_OWN_SHARDED, 1);
+    orr_add_activation(b, ORR_N_ACT, (double)z->n * (double)z->ffn);
+    orr_add_row(b, (orr_linear){.name = ORR_N_FC2, .tokens = z->n, .out = z->h, .in = z->ffn});
+    orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->ffn, layer->mlp.bias ? z->h : 0, ORR_OWN_REPLICATED,
+                   1);
+    b->modules = outer;
+}

@@ -1,0 +1,179 @@
+/* Mixture of experts: router, exchange of tokens, grouped GEMMs, shared experts.
+ *
+ * Routing is taken as balanced: every rank's experts get `rows` token copies in all. */
+#include "base/num.h"
+#include "program/lower_int.h"
+
+/* Ranks of the R that a token with k distinct random experts of E reaches, on average:
+ * R (1 - C(E - E/R, k) / C(E, k)), kernels.md §6.4. */
+static double destinations(uint32_t ranks, uint32_t experts, uint32_t topk) {
+    double missed = 1;
+    double elsewhere = experts - (double)experts / ranks;
+    for (uint32_t i = 0; i < topk; i++) {
+        double left = elsewhere - i;
+        missed *= left > 0 ? left / (experts - i) : 0;
+    }
+    return ranks * (1 - missed);
+}
+
+static bool sends_once(const orr_builder *b) {
+    return b->key->variant.dispatch >= ORR_DISPATCH_DEEPEP;
+}
+
+/* Moves tokens to their experts (out) or back; the backward mirrors it. */
+static void add_exchange(orr_builder *b, uint16_t name, bool out) {
+    const orr_split *split = &b->key->split;
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    const orr_sizes *z = &b->size;
+    orr_comm comm = {.name = name,
+                     .stream = ORR_STREAM_EP,
+                     .class = ORR_CLASS_EP,
+                     .kind = ORR_ALL_TO_ALL,
+                     .size = split->ep,
+                     .stride = split->etp};
+    orr_comm back = comm;
+    if (b->key->variant.dispatch == ORR_DISPATCH_ALLGATHER) { /* of every rank's tokens */
+        comm.size = back.size = split->ep * split->etp;
+        comm.stride = back.stride = 1;
+        comm.bytes = back.bytes = 2 * z->sharded * z->h * comm.size;
+        comm.kind = out ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER;
+        back.kind = out ? ORR_REDUCE_SCATTER : ORR_ALL_GATHER;
+    } else if (sends_once(b)) {
+        double copies = destinations(split->ep, mlp->experts, mlp->topk);
+        comm.bytes = (uint64_t)(2 * (double)(z->sharded * z->h) * copies + 0.5);
+        comm.topk = mlp->topk;
+        comm.experts = mlp->experts;
+        back = comm;
+    } else {
+        comm.bytes = back.bytes = 2 * z->sharded * mlp->topk * z->h;
+    }
+    orr_add_comm(b, ORR_PHASE_FORWARD, comm);
+    orr_add_comm(b, ORR_PHASE_INPUT_GRAD, back);
+}
+
+/* Expert TP: every rank of the group works on all rows of the group. */
+static void add_expert_tp(orr_builder *b, bool out) {
+    const orr_split *split = &b->key->split;
+    if (b->key->variant.dispatch == ORR_DISPATCH_ALLGATHER) {
+        return; /* part of the exchange */
+    }
+    orr_comm comm = {.name = ORR_N_EXPERT_TP,
+                     .stream = ORR_STREAM_TP,
+                     .class = ORR_CLASS_TP,
+                     .kind = out ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER,
+                     .bytes = 2 * b->size.rows * b->size.h,
+                     .size = split->etp,
+                     .stride = 1};
+    orr_add_comm(b, ORR_PHASE_FORWARD, comm);
+    comm.kind = out ? ORR_REDUCE_SCATTER : ORR_ALL_GATHER;
+    orr_add_comm(b, ORR_PHASE_INPUT_GRAD, comm);
+}
+
+static void add_router(orr_builder *b) {
+    static const double SCORE_BYTES = 12; /* a token and expert: steptime.md §2.4 */
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    const orr_sizes *z = &b->size;
+    orr_linear router = {
+        .name = ORR_N_ROUTER, .tokens = z->sharded, .out = mlp->experts, .in = z->h, .wide = 1};
+    orr_add_linear(b, router);
+    orr_own(b, ORR_OWN_REPLICATED, (uint64_t)mlp->experts * z->h, 1);
+    orr_own(b, ORR_OWN_REPLICATED, mlp->bias ? mlp->experts : 0, 1);
+    orr_add_elementwise(b, ORR_N_ROUTER, (double)(z->sharded * mlp->experts), SCORE_BYTES,
+                        SCORE_BYTES, 6);
+}
+
+/* Copies of tokens into the order of experts and back. Permuting and unpermuting together move
+ * 2 (2kNh + Nh) bytes each way (steptime.md §2.4); after an exchange, rows are sorted once more
+ * when a rank has several experts. */
+static void add_permute(orr_builder *b, bool out) {
+    const orr_sizes *z = &b->size;
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    double tokens = (double)(z->sharded * z->h), copies = tokens * mlp->topk;
+    uint32_t kernels = b->key->variant.fused_permute ? 1 : 4;
+    double bytes = out ? 2 * (copies + tokens) : 2 * copies;
+    uint16_t name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE;
+    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
+                   kernels);
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
+                   kernels);
+}
+
+static void add_sort(orr_builder *b, bool out) {
+    const orr_sizes *z = &b->size;
+    bool exchanges =
+        b->key->split.ep > 1 && b->key->variant.dispatch == ORR_DISPATCH_ALLTOALL && z->experts > 1;
+    if (exchanges) {
+        double bytes = 4 * (double)(z->rows * z->h);
+        uint16_t name = out ? ORR_N_SORT : ORR_N_UNSORT;
+        orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
+                       1);
+        orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE,
+                       bytes, 1);
+    }
+}
+
+static void add_experts(orr_builder *b) {
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    const orr_sizes *z = &b->size;
+    uint64_t up = mlp->gated ? 2 * z->expert_ffn : z->expert_ffn;
+    uint32_t experts = (uint32_t)z->experts;
+    orr_add_linear(
+        b, (orr_linear){
+               .name = ORR_N_EXPERT_FC1, .tokens = z->rows, .out = up, .in = z->h, .expert = 1});
+    orr_own_linear(b, ORR_OWN_EXPERT, up, z->h, mlp->bias ? up : 0, ORR_OWN_EXPERT, experts);
+    uint16_t outer = b->modules;
+    b->modules |= ORR_MODULE_MOE_ACT;
+    orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->rows * (double)z->expert_ffn);
+    b->modules = outer;
+    orr_add_linear(b, (orr_linear){.name = ORR_N_EXPERT_FC2,
+                                   .tokens = z->rows,
+                                   .out = z->h,
+                                   .in = z->expert_ffn,
+                                   .expert = 1});
+    orr_own_linear(b, ORR_OWN_EXPERT, z->h, z->expert_ffn, mlp->bias ? z->h : 0, ORR_OWN_EXPERT,
+                   experts);
+}
+
+static void add_shared(orr_builder *b) {
+    const orr_mlp *mlp = &b->key->layer.mlp;
+    const orr_sizes *z = &b->size;
+    uint64_t up = mlp->gated ? 2 * z->shared_ffn : z->shared_ffn;
+    uint16_t outer = b->modules;
+    b->modules |= ORR_MODULE_SHARED_EXPERTS;
+    orr_add_column(b,
+                   (orr_linear){.name = ORR_N_SHARED_FC1, .tokens = z->n, .out = up, .in = z->h});
+    orr_own_linear(b, ORR_OWN_SHARDED, up, z->h, mlp->bias ? up : 0, ORR_OWN_SHARDED, 1);
+    orr_add_activation(b, ORR_N_SHARED_ACT, (double)z->n * (double)z->shared_ffn);
+    orr_add_row(b, (orr_linear){
+                       .name = ORR_N_SHARED_FC2, .tokens = z->n, .out = z->h, .in = z->shared_ffn});
+    orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->shared_ffn, mlp->bias ? z->h : 0,
+                   ORR_OWN_REPLICATED, 1);
+    if (mlp->shared_gate) { /* a dot product a token, a sigmoid, a scaling */
+        orr_add_elementwise(b, ORR_N_SHARED_GATE, (double)(z->sharded * z->h), 6, 8, 3);
+        orr_own(b, ORR_OWN_REPLICATED, z->h, 1);
+    }
+    b->modules = outer;
+}
+
+void orr_lower_moe(orr_builder *b) {
+    uint16_t outer = b->modules;
+    b->modules |= ORR_MODULE_MOE;
+    orr_fork start = orr_fork_here(b);
+    add_router(b);
+    add_permute(b, true);
+    add_exchange(b, ORR_N_DISPATCH, true);
+    add_expert_tp(b, true);
+    add_sort(b, true);
+    add_experts(b);
+    add_sort(b, false);
+    add_expert_tp(b, false);
+    add_exchange(b, ORR_N_COMBINE, false);
+    add_permute(b, false);
+    if (b->size.shared_ffn > 0) {
+        orr_fork routed = orr_fork_switch(b, start);
+        add_shared(b);
+        orr_fork shared = orr_fork_switch(b, routed);
+        orr_fork_join(b, shared);
+    }
+    b->modules = outer;
+}

@@ -1,0 +1,32 @@
+/* FSDP and ZeRO-3: parameters are gathered for the forward and again for the backward, gradients
+ * scattered, on a stream of their own. steptime.md §2.11, memory.md §6.3. */
+#include "program/lower_int.h"
+
+static void add_unit(orr_builder *b, uint16_t name, uint64_t numel, uint32_t size,
+                     uint32_t stride) {
+    orr_comm comm = {.name = name,
+                     .stream = ORR_STREAM_DP,
+                     .class = ORR_CLASS_DP,
+                     .kind = ORR_ALL_GATHER,
+                     .bytes = 2 * numel, /* gathered as computed with */
+                     .size = size,
+                     .stride = stride};
+    orr_add_comm(b, ORR_PHASE_FORWARD, comm);
+    orr_add_comm(b, ORR_PHASE_INPUT_GRAD, comm);
+    comm.kind = ORR_REDUCE_SCATTER;
+    comm.bytes = numel * (b->key->numeric.grad_bytes ? b->key->numeric.grad_bytes : 4);
+    orr_add_comm(b, ORR_PHASE_WEIGHT_GRAD, comm);
+}
+
+void orr_lower_shards(orr_builder *b) {
+    const orr_split *split = &b->key->split;
+    uint64_t shards = b->key->dp_shards;
+    if (shards < 2) {
+        return;
+    }
+    add_unit(b, ORR_N_FSDP_DENSE, b->params.dense, (uint32_t)shards, split->tp);
+    /* The same ranks, cut by expert parallelism instead of tensor parallelism. */
+    uint64_t expert_grid = (uint64_t)split->etp * split->ep;
+    add_unit(b, ORR_N_FSDP_EXPERT, b->params.expert, (uint32_t)(shards * split->tp / expert_grid),
+             (uint32_t)expert_grid);
+}
