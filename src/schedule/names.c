@@ -86,3 +86,22 @@ orr_p2p_mode orr_schedule_default_p2p(orr_schedule_kind kind) {
 uint32_t orr_schedule_fixed_vpp(orr_schedule_kind kind) {
     return facts[kind].vpp;
 }
+
+uint32_t orr_schedule_position(orr_schedule_kind kind, uint32_t pp, uint32_t rank, uint32_t chunk,
+                               bool *second) {
+    placement place = (placement)facts[kind].place;
+    bool two_way = place == PLACE_TWO_WAY;
+    if (second != NULL) {
+        *second = two_way && chunk == 1;
+    }
+    bool back = (two_way || place == PLACE_WAVE) && chunk % 2 == 1;
+    return (two_way ? 0 : chunk * pp) + (back ? pp - 1 - rank : rank);
+}
+
+bool orr_schedule_two_way(orr_schedule_kind kind) {
+    return facts[kind].place == PLACE_TWO_WAY;
+}
+
+bool orr_schedule_splits_backward(orr_schedule_kind kind) {
+    return facts[kind].split;
+}

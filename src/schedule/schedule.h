@@ -186,6 +186,14 @@ bool orr_schedule_find(const char *name, orr_schedule_kind *out);
 orr_p2p_mode orr_schedule_default_p2p(orr_schedule_kind kind);
 /* vpp that a kind implies (V shapes: 2), or 0 when it is free. */
 uint32_t orr_schedule_fixed_vpp(orr_schedule_kind kind);
+/* Place of a chunk in its chain, from 0, as in orr_order_view; `second` (may be NULL): the chunk
+ * belongs to the second direction. */
+uint32_t orr_schedule_position(orr_schedule_kind kind, uint32_t pp, uint32_t rank, uint32_t chunk,
+                               bool *second);
+/* Whether two directions share the ranks: then each chunk of a rank is of another chain. */
+bool orr_schedule_two_way(orr_schedule_kind kind);
+/* Whether input and weight gradients are separate ops. */
+bool orr_schedule_splits_backward(orr_schedule_kind kind);
 
 /* One broken rule of a spec: id such as "SCH-INTERLEAVED-GROUP", message, hint. */
 typedef struct orr_schedule_rule {
