@@ -2,23 +2,61 @@
 #include "base/num.h"
 #include "program/lower_int.h"
 
-/* Gradients of the residual stream: what comes in and what goes out. */
+/* The gradient of the residual stream, and of what dropout left of it. */
 static uint64_t stream_gradients(const orr_builder *b) {
-    return 2 * 2 * b->size.sharded * b->size.h;
+    return (b->key->variant.hidden_dropout ? 4 : 2) * b->size.sharded * b->size.h;
+}
+
+/* Output gradients that sequence parallelism gathers for a linear's two gradients. */
+static uint64_t gathered_gradient(const orr_builder *b) {
+    return b->sequence ? 2 * b->size.n * b->size.h : 0;
+}
+
+/* A down projection's input gradient appears while its saved input is still held; the activation's
+ * gradients after that was freed. */
+static uint64_t feed_backward(uint64_t elements, bool gated, uint64_t output_gradient) {
+    uint64_t up = (gated ? 4 : 2) * elements;
+    return orr_max_u64(2 * elements + output_gradient, up);
 }
 
 static uint64_t mlp_backward(const orr_builder *b) {
-    uint64_t up = b->key->layer.mlp.gated ? 4 : 2;
-    return (2 + up) * b->size.n * b->size.ffn;
+    const orr_sizes *z = &b->size;
+    return feed_backward(z->n * z->ffn, b->key->layer.mlp.gated, gathered_gradient(b));
 }
 
+/* Expert outputs' gradients on their way out and in, then as for an MLP. */
 static uint64_t moe_backward(const orr_builder *b) {
     const orr_sizes *z = &b->size;
     const orr_split *split = &b->key->split;
-    uint64_t rows = z->rows * z->h;
-    uint64_t exchange = split->ep > 1 || split->etp > 1 ? 2 * rows : 0;
-    uint64_t shared = 6 * z->n * z->shared_ffn;
-    return orr_max_u64(6 * z->rows * z->expert_ffn + 2 * rows + exchange, shared);
+    bool gated = b->key->layer.mlp.gated;
+    uint64_t rows = 2 * z->rows * z->h;
+    uint64_t exchange = split->ep > 1 || split->etp > 1 ? 2 * rows : rows;
+    uint64_t routed = feed_backward(z->rows * z->expert_ffn, gated, rows);
+    uint64_t shared = feed_backward(z->n * z->shared_ffn, gated, gathered_gradient(b));
+    return orr_max_u64(orr_max_u64(exchange, routed), shared);
+}
+
+/* What the backward has freed when it comes to attention. */
+static uint64_t feed_saved(const orr_builder *b) {
+    const uint32_t feed = ORR_MODULE_MLP | ORR_MODULE_MOE;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->saved_count; i++) {
+        bool inside = (b->saved[i].dropped & feed) && b->saved[i].only == 0;
+        bytes += inside ? b->saved[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* Where weight gradients are not added in place, one exists before it is. */
+static uint64_t lone_weight_gradient(const orr_builder *b) {
+    uint64_t largest = 0;
+    if (!b->key->variant.fused_grad_accumulation && b->key->dp_shards < 2) {
+        for (uint32_t i = 0; i < b->weight_count; i++) {
+            uint64_t numel = (uint64_t)b->weight_shape[i].rows * b->weight_shape[i].cols;
+            largest = orr_max_u64(largest, numel);
+        }
+    }
+    return 2 * largest;
 }
 
 /* Gradients of q, k, v; an fp32 accumulator of q's and row sums where fused; scores where not. */
@@ -48,13 +86,28 @@ static uint64_t attention_backward(const orr_builder *b) {
     return bytes;
 }
 
-/* What the forward holds beyond saved tensors: an output before it is scattered, expert outputs on
- * their way back. */
-static uint64_t forward_peak(const orr_builder *b) {
+/* What the forward of a mixture holds while expert outputs travel back: permuted and dispatched
+ * tokens, outputs before and after the exchange; beside them the shared experts' output and the
+ * stream. Measured: docs/internals/memory.md. */
+static uint64_t moe_forward(const orr_builder *b) {
     const orr_sizes *z = &b->size;
-    uint64_t stream = 2 * z->n * z->h;
-    uint64_t rows = z->rows > 0 ? 2 * 2 * z->rows * z->h : 0;
-    return orr_max_u64(stream, rows);
+    const orr_split *split = &b->key->split;
+    uint64_t rows = 2 * z->rows * z->h, stream = 2 * z->sharded * z->h;
+    uint64_t group = split->ep * split->etp, received = rows;
+    if (b->key->variant.dispatch == ORR_DISPATCH_ALLGATHER) {
+        return rows + 2 * group * stream + 3 * stream;
+    }
+    if (b->key->variant.dispatch >= ORR_DISPATCH_DEEPEP) { /* a token once a rank it goes to */
+        uint32_t copies = orr_min_u32(b->key->layer.mlp.topk, split->ep);
+        received = orr_min_u64(rows, copies * stream);
+        return rows + 2 * received + 3 * stream;
+    }
+    return (group > 1 ? 4 : 2) * rows + 3 * stream;
+}
+
+/* An output before it is scattered. */
+static uint64_t forward_peak(const orr_builder *b) {
+    return b->size.rows > 0 ? moe_forward(b) : 2 * b->size.n * b->size.h;
 }
 
 /* Inputs of the weight gradients are saved tensors; the output gradients are not. */
@@ -63,8 +116,7 @@ static uint64_t pending_weight_gradients(const orr_builder *b) {
     for (uint32_t i = 0; i < b->weight.count; i++) {
         const orr_op *op = &b->weight.op[i];
         if (op->kind == ORR_OP_GEMM) { /* k tokens x (m outputs, n inputs) */
-            bool gathers =
-                i + 1 < b->weight.count && b->weight.op[i + 1].kind == ORR_OP_COLLECTIVE;
+            bool gathers = i + 1 < b->weight.count && b->weight.op[i + 1].kind == ORR_OP_COLLECTIVE;
             uint64_t kept = gathers ? b->size.sharded : op->shape.gemm.k;
             bytes += 2 * (op->shape.gemm.k * op->shape.gemm.m + kept * op->shape.gemm.n);
         } else if (op->kind == ORR_OP_GROUPED_GEMM) {
@@ -81,18 +133,22 @@ static void loss_moments(const orr_builder *b, orr_transient *t) {
     uint64_t n = z->n, v = variant->loss_gathered ? b->key->vocab : z->vocab;
     uint64_t logits = n * v, local = n * z->vocab;
     uint64_t gathered = variant->loss_gathered && b->tensor ? 2 * local : 0;
-    uint64_t input_gradient = 2 * n * z->h;
+    /* whole, and its shard once scattered; after the softmax's copies are gone */
+    uint64_t input_gradient = 2 * n * z->h + (b->sequence ? 2 * z->sharded * z->h : 0);
+    if (!variant->fused_grad_accumulation && b->key->dp_shards < 2) {
+        input_gradient += 2 * z->vocab * z->h; /* the head's weight gradient */
+    }
     switch ((orr_loss_kernel)variant->loss) {
     case ORR_LOSS_NATIVE: /* bf16 and fp32; fp32 in place and a bf16 gradient */
         t->loss_fwd = 6 * logits + gathered;
-        t->loss_bwd = 6 * logits + gathered + input_gradient;
+        t->loss_bwd = gathered + orr_max_u64(6 * logits, 2 * logits + input_gradient);
         break;
     case ORR_LOSS_TE:
         t->loss_fwd = 2 * logits + gathered;
         t->loss_bwd = 2 * logits + gathered + input_gradient;
         break;
     case ORR_LOSS_FUSED: /* gradients of input and weight, logits of a chunk are small */
-        t->loss_fwd = t->loss_bwd = input_gradient + 2 * v * z->h;
+        t->loss_fwd = t->loss_bwd = 2 * n * z->h + 2 * v * z->h;
         break;
     case ORR_LOSS_EAGER: /* bf16, fp32, log-softmax; then the fp32 gradient */
         t->loss_fwd = 10 * logits + gathered;
@@ -108,8 +164,9 @@ static void loss_moments(const orr_builder *b, orr_transient *t) {
 orr_transient orr_transient_of(const orr_builder *b) {
     orr_transient t = {0};
     uint32_t what = b->key->what;
-    if (b->sequence) {
-        t.gather = 2 * b->size.n * b->size.h;
+    /* The head keeps one buffer to gather into; so do layers without a library of their own. */
+    if (b->sequence && (what != ORR_OBJECT_LAYER || !b->key->variant.dummy_wgrad)) {
+        t.gather = what == ORR_OBJECT_EMBEDDING ? 0 : 2 * b->size.n * b->size.h;
     }
     if (b->key->variant.dummy_wgrad) {
         for (uint32_t i = 0; i < b->weight_count; i++) {
@@ -119,11 +176,14 @@ orr_transient orr_transient_of(const orr_builder *b) {
     t.pending_w = pending_weight_gradients(b);
     if (what == ORR_OBJECT_LAYER) {
         uint64_t feed = b->size.rows > 0 ? moe_backward(b) : mlp_backward(b);
-        t.backward = stream_gradients(b) + orr_max_u64(feed, attention_backward(b));
+        uint64_t attention = attention_backward(b), freed = feed_saved(b);
+        attention = attention > freed ? attention - freed : 0;
+        t.backward = stream_gradients(b) + orr_max_u64(feed, attention) + lone_weight_gradient(b);
         t.forward = forward_peak(b);
     } else if (what == ORR_OBJECT_EMBEDDING) {
+        /* a dense gradient of the table, which no kernel adds in place */
         t.forward = 2 * b->size.n * b->size.h;
-        t.backward = 2 * b->size.n * b->size.h;
+        t.backward = 2 * b->size.n * b->size.h + 2 * b->size.vocab * b->size.h;
     } else {
         loss_moments(b, &t);
     }
