@@ -327,7 +327,11 @@ enum { ANCHOR_STEPS = 48 };
 static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
                              const orr_anchor *anchor, double *factor, orr_err *err) {
     orr_resolved at;
-    ORR_TRY(anchor_plan(resolved, anchor, &at, err));
+    if (anchor->plan != NULL) {
+        at = *anchor->plan;
+    } else {
+        ORR_TRY(anchor_plan(resolved, anchor, &at, err));
+    }
     double low = 0.2, high = 5.0;
     for (int i = 0; i < ANCHOR_STEPS; i++) {
         double middle = 0.5 * (low + high);
@@ -350,7 +354,7 @@ static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err) {
     double factor = 1.0;
-    bool anchored = anchor != NULL && anchor->gpus > 0;
+    bool anchored = anchor != NULL && (anchor->gpus > 0 || anchor->plan != NULL);
     if (anchored) {
         ORR_TRY(fit_anchor(engine, resolved, anchor, &factor, err));
     }

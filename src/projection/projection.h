@@ -45,10 +45,11 @@ typedef struct orr_engine orr_engine;
 orr_engine *orr_engine_new(void);
 void orr_engine_free(orr_engine *engine);
 
-/* A measured run of the same plan at another scale (same gbs/dp): 0 gpus means none. */
+/* A measured run that corrects its neighbours by one factor on compute. All zero means none. */
 typedef struct orr_anchor {
     double tokens_per_s_per_gpu;
-    uint32_t gpus;
+    uint32_t gpus;            /* of the measured run */
+    const orr_resolved *plan; /* what ran; NULL: the plan projected, at `gpus` with gbs/dp kept */
 } orr_anchor;
 
 /* Projects a legal plan. Everything it returns lives in arena or in the engine. */

@@ -1,0 +1,25 @@
+/* The judge in the house: projections against what was published. Every row that cannot be
+ * expressed is counted with its reason, never dropped. Words and keys: spec/judging.md. */
+#ifndef ORR_STUDY_H
+#define ORR_STUDY_H
+
+#include "projection/projection.h"
+
+/* Called with rows done and in all; false stops (ORR_E_CANCELLED). */
+typedef bool (*orr_study_progress)(void *user, double done, double total);
+
+typedef struct orr_study_request {
+    const char *runs;   /* path of runs.csv */
+    const char *models; /* path of models.json */
+    const char *tiers;  /* path of tiers.csv or NULL: every row counts */
+    const char *oom;    /* path of oom.csv or NULL (memory) */
+    bool anchored;
+    orr_study_progress progress;
+    void *progress_user;
+} orr_study_request;
+
+/* Result trees of `orrery validate` in its forms; all live in arena. */
+orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                          orr_tree **result, orr_err *err);
+
+#endif

@@ -1,0 +1,218 @@
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "study/study_int.h"
+
+/* The row's own path through the tool: keys, plan, rules, projection. */
+static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena *arena,
+                            orr_judged *row, orr_err *err) {
+    const orr_tree *keys = NULL;
+    row->gpu = row->run->gpu;
+    row->vendor = row->kind = row->software = "unknown";
+    row->measured = orr_run_throughput(row->run);
+    if (!(row->measured > 0)) {
+        row->skipped = "no throughput is stated";
+        return ORR_OK;
+    }
+    ORR_TRY(orr_curate(curator, arena, row->run, &keys, &row->skipped, err));
+    if (row->skipped != NULL) {
+        return ORR_OK;
+    }
+    orr_resolved *resolved = ORR_NEW(arena, orr_resolved);
+    orr_err problem = {0};
+    if (orr_plan_resolve(arena, keys, resolved, &problem) != ORR_OK) {
+        row->skipped = orr_arena_text(arena, problem.message);
+        return ORR_OK;
+    }
+    static const char *const vendors[] = {"nvidia", "amd", "other"};
+    row->gpu = resolved->cluster->accelerator->name;
+    row->vendor = vendors[resolved->cluster->accelerator->vendor];
+    row->software = resolved->software->name;
+    row->kind = "dense";
+    for (uint32_t k = 0; k < resolved->model->kind_count; k++) {
+        if (resolved->model->kind[k].mlp.experts > 0) {
+            row->kind = "moe";
+        }
+    }
+    if (!orr_plan_legal(resolved)) {
+        orr_violation violation[ORR_MAX_VIOLATIONS];
+        uint32_t count = orr_plan_check(arena, resolved, violation);
+        uint32_t i = 0;
+        while (i + 1 < count && i + 1 < ORR_MAX_VIOLATIONS &&
+               violation[i].effect == ORR_RULE_WARNING) {
+            i++;
+        }
+        row->skipped = orr_arena_format(arena, "illegal: %s %s", violation[i].rule,
+                                        violation[i].message);
+        return ORR_OK;
+    }
+    if (resolved->plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
+        resolved->plan.recompute.kind = ORR_RECOMPUTE_NONE;
+    }
+    orr_projection projection;
+    if (orr_project(engine, arena, resolved, NULL, &projection, &problem) != ORR_OK) {
+        row->skipped = orr_arena_text(arena, problem.message);
+        return ORR_OK;
+    }
+    row->resolved = resolved;
+    row->projected = projection.tokens_per_s_per_gpu;
+    row->low = projection.low;
+    row->high = projection.high;
+    return ORR_OK;
+}
+
+static orr_tree *row_tree(orr_arena *arena, const orr_judged *row) {
+    orr_tree *map = orr_tree_new_map(arena);
+    orr_tree_put_int(arena, map, "index", row->run->index);
+    orr_tree_put_real(arena, map, "measured", row->measured);
+    if (row->skipped == NULL) {
+        orr_tree_put_real(arena, map, "projected", row->projected);
+        orr_tree_put_real(arena, map, "low", row->low);
+        orr_tree_put_real(arena, map, "high", row->high);
+        orr_tree_put_real(arena, map, "error", orr_judged_error(row));
+    }
+    orr_tree_put_text(arena, map, "skipped", row->skipped);
+    return map;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+typedef const char *(*group_name)(const orr_judged *row);
+static const char *name_source(const orr_judged *row) {
+    return row->run->source;
+}
+static const char *name_gpu(const orr_judged *row) {
+    return row->gpu;
+}
+static const char *name_vendor(const orr_judged *row) {
+    return row->vendor;
+}
+static const char *name_kind(const orr_judged *row) {
+    return row->kind;
+}
+static const char *name_software(const orr_judged *row) {
+    return row->software;
+}
+
+/* Summaries of the rows by a name, in order of first appearance. */
+static orr_tree *group_by(orr_arena *arena, const orr_judged *rows, uint32_t count,
+                          group_name name) {
+    orr_tree *map = orr_tree_new_map(arena);
+    const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, count);
+    bool *done = ORR_NEW_ARRAY(arena, bool, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (done[i] || !rows[i].counts) {
+            continue;
+        }
+        uint32_t n = 0;
+        for (uint32_t k = i; k < count; k++) {
+            if (!done[k] && rows[k].counts && strcmp(name(&rows[k]), name(&rows[i])) == 0) {
+                done[k] = true;
+                some[n++] = &rows[k];
+            }
+        }
+        (void)orr_tree_put(arena, map, name(&rows[i]), orr_summarise(arena, some, n));
+    }
+    return map;
+}
+
+static orr_tree *count_skipped(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+    orr_tree *list = orr_tree_new_list(arena);
+    bool *done = ORR_NEW_ARRAY(arena, bool, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (done[i] || rows[i].skipped == NULL) {
+            continue;
+        }
+        uint32_t n = 0, counting = 0;
+        for (uint32_t k = i; k < count; k++) {
+            if (rows[k].skipped != NULL && strcmp(rows[k].skipped, rows[i].skipped) == 0) {
+                done[k] = true;
+                n++;
+                counting += rows[k].counts;
+            }
+        }
+        orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
+        orr_tree_put_text(arena, one, "reason", rows[i].skipped);
+        orr_tree_put_int(arena, one, "count", n);
+        orr_tree_put_int(arena, one, "counting", counting);
+    }
+    return list;
+}
+
+/* Fitted values of the software profiles that were used, each profile once. */
+static uint32_t fitted_parameters(const orr_judged *rows, uint32_t count) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool first = rows[i].resolved != NULL;
+        for (uint32_t k = 0; k < i && first; k++) {
+            first = rows[k].resolved == NULL || strcmp(rows[k].software, rows[i].software) != 0;
+        }
+        sum += first ? rows[i].resolved->software->fitted_parameters : 0;
+    }
+    return sum;
+}
+
+static orr_tree *tables(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+    static const struct {
+        const char *key;
+        group_name name;
+    } groups[] = {{"source", name_source},
+                  {"gpu", name_gpu},
+                  {"vendor", name_vendor},
+                  {"kind", name_kind},
+                  {"software", name_software}};
+    orr_tree *map = orr_tree_new_map(arena);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        (void)orr_tree_put(arena, map, groups[g].key,
+                           group_by(arena, rows, count, groups[g].name));
+    }
+    return map;
+}
+
+static bool tier_counts(const orr_study_request *request, const orr_run *run) {
+    return request->tiers == NULL || strcmp(run->tier, "A") == 0 || strcmp(run->tier, "B") == 0;
+}
+
+orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                          orr_tree **result, orr_err *err) {
+    orr_run_table table;
+    orr_curator curator;
+    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
+    ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
+    orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, table.count);
+    const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, table.count);
+    for (uint32_t i = 0; i < table.count; i++) {
+        rows[i].run = &table.run[i];
+        rows[i].counts = tier_counts(request, rows[i].run);
+        all[i] = &rows[i];
+        ORR_TRY(judge_row(engine, &curator, arena, &rows[i], err));
+        /* Without tiers a row that cannot be expressed is reported, not judged. */
+        rows[i].counts = rows[i].counts && (request->tiers != NULL || rows[i].skipped == NULL);
+        if (request->progress != NULL &&
+            !request->progress(request->progress_user, i + 1, table.count)) {
+            return orr_fail(err, ORR_E_CANCELLED, "stopped after %u of %u rows", i + 1,
+                            table.count);
+        }
+    }
+    orr_tree *map = orr_tree_new_map(arena);
+    orr_tree *summary =
+        orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
+    orr_tree_put_real(arena, summary, "macro_median",
+                      orr_macro_median(arena, rows, table.count));
+    orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, table.count));
+    (void)orr_tree_put(arena, map, "skipped", count_skipped(arena, rows, table.count));
+    (void)orr_tree_put(arena, map, "by", tables(arena, rows, table.count));
+    (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, table.count));
+    if (request->anchored) {
+        orr_tree *anchored = NULL;
+        ORR_TRY(orr_judge_anchored(engine, arena, rows, table.count, &anchored, err));
+        (void)orr_tree_put(arena, map, "anchored", anchored);
+    }
+    orr_tree *list = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
+    for (uint32_t i = 0; i < table.count; i++) {
+        (void)orr_tree_push(arena, list, row_tree(arena, &rows[i]));
+    }
+    *result = map;
+    return ORR_OK;
+}
