@@ -252,22 +252,31 @@ static double dummy_bytes(const orr_weighed *w, uint32_t rank) {
     return bytes;
 }
 
+/* Grouped multiplications spread over so many streams (Transformer Engine). */
+enum { GROUPED_STREAMS = 4 };
+
 static void add_persistent(const orr_weighed *w, uint32_t rank, orr_static *out) {
     const orr_plan *plan = w->plan;
     const uint32_t vpp = plan->pipe.vpp;
     double stage_input = 0;
+    bool experts = false;
     for (uint32_t c = 0; c < vpp; c++) {
         const orr_kind_bytes *kind = &w->kind[w->program->chunk[rank * vpp + c]];
+        experts |= kind->expert > 0;
         out->item[ORR_ITEM_GATHER] = orr_max_f64(out->item[ORR_ITEM_GATHER], kind->gather);
         stage_input = orr_max_f64(stage_input, kind->stage_input);
     }
     if (plan->variant.dummy_wgrad) {
         out->item[ORR_ITEM_DUMMY_WGRAD] = dummy_bytes(w, rank);
     }
-    /* Overlapped transfers receive the next input while the current chunk runs, both ways. */
+    double streams = 1 + (experts ? GROUPED_STREAMS : 0);
+    out->item[ORR_ITEM_WORKSPACE] =
+        orr_memory_rounded(floor(w->software->gemm_workspace_bytes)) * streams;
+    /* A stage keeps a received input; overlapped transfers receive the next one, both ways. */
     bool overlapped =
         plan->pipe.p2p == ORR_P2P_OVERLAP || plan->pipe.p2p == ORR_P2P_OVERLAP_WARMUP_FLUSH;
-    out->item[ORR_ITEM_P2P] = plan->pipe.pp > 1 && overlapped ? 2 * stage_input : 0;
+    double received = overlapped ? 2 : rank > 0 ? 1 : 0;
+    out->item[ORR_ITEM_P2P] = plan->pipe.pp > 1 ? received * stage_input : 0;
 }
 
 void orr_memory_static(const orr_weighed *w, uint32_t rank, orr_static *out) {

@@ -134,6 +134,7 @@ typedef struct orr_software {
     double unsharded_nh_bytes;                   /* per token and hidden x (1 - 1/t) */
     double need_factor, need_unsharded_nh_bytes; /* the same two for the verdict */
     double device_overhead_bytes;                /* outside the allocator */
+    double gemm_workspace_bytes;                 /* inside it, one a stream that multiplies */
     double oom_slope;                            /* P(OOM): logistic slope in ln(need / capacity) */
     double oom_half_frac;                        /* need / capacity at which P is one half */
     /* half width of the 90 % interval of throughput: by kind, and for scaling a measured run */
