@@ -12,7 +12,10 @@ typedef struct orr_import {
     const char *format;      /* "megatron-script", "plan" ... */
     const orr_tree *keys;    /* plan keys, with spans into the file; "model" may be an inline map */
     const orr_tree *assumed; /* list of {key, value, why} */
-    const orr_tree *unknown; /* list of {name, line, matters}: matters when it may change speed */
+    /* List of {name, line, matters, why}: matters when it may change speed or memory; why is absent
+     * for a name that is simply not known. */
+    const orr_tree *unknown;
+    const orr_tree *warnings; /* list of {line, message}: what was not followed or contradicts */
 } orr_import;
 
 /* Detects the format by content and name and reads it: an own plan file (YAML or JSON of plan keys)

@@ -1,0 +1,109 @@
+/* Shared by the importers: what is being built, and settings under foreign names. */
+#ifndef ORR_EXCHANGE_INT_H
+#define ORR_EXCHANGE_INT_H
+
+#include "base/text.h"
+#include "exchange/exchange.h"
+#include "exchange/shell.h"
+
+/* An import under construction. */
+typedef struct importer {
+    orr_arena *arena;
+    const char *file; /* for spans; may be NULL */
+    orr_tree *keys, *assumed, *unknown, *warnings;
+} importer;
+
+importer orr_import_start(orr_arena *arena, const char *file);
+void orr_import_finish(const importer *im, const char *format, orr_import *out);
+/* Where a key was read; line 0 where nothing in the file says it. */
+void orr_import_put_text(importer *im, const char *key, const char *value, uint32_t line);
+void orr_import_put_int(importer *im, const char *key, int64_t value, uint32_t line);
+void orr_import_put(importer *im, const char *key, orr_tree *value, uint32_t line);
+void orr_import_assume(importer *im, const char *key, const char *value, const char *why);
+/* why may be NULL: the name is simply not known. */
+void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matters,
+                        const char *why);
+void orr_import_warn(importer *im, uint32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A name that nobody knows: may it change speed or memory? Judged by its words: paths, logs, seeds
+ * and learning rates do not. */
+bool orr_import_name_matters(const char *name);
+
+/* One foreign setting as found in its file. */
+typedef struct setting {
+    const char *name;    /* as written, without leading dashes */
+    const char *value;   /* NULL: a flag without value; list elements are separated by blanks */
+    const char *unknown; /* the value depends on this, or NULL */
+    const char *assumed; /* the value depends on this fallback, or NULL */
+    uint32_t line;
+    bool typed; /* from a YAML or JSON file: no dashes, flags are "true" or "false" */
+} setting;
+typedef struct settings {
+    setting *at;
+    size_t count, capacity;
+} settings;
+void orr_settings_add(orr_arena *arena, settings *list, setting one);
+
+/* How many processes a launcher starts; 0: not stated. */
+typedef struct launch {
+    const orr_shell_command *command; /* the one that starts training */
+    size_t script;                    /* index of the first word after the program */
+    uint32_t nodes, nodes_line;
+    uint32_t per_node, per_node_line;
+    uint32_t total; /* mpirun -np, srun -n */
+    uint32_t total_line;
+    bool launcher; /* torchrun or alike: what it does not say is 1 */
+} launch;
+
+/* Slurm's #SBATCH header. */
+typedef struct slurm_header {
+    uint32_t nodes, gpus_per_node, tasks_per_node, tasks, gpus;
+    uint32_t line; /* of the first directive; 0: no header */
+} slurm_header;
+slurm_header orr_slurm_read(orr_arena *arena, const char *text, size_t length);
+/* The variables that Slurm sets from it; room for 8. */
+size_t orr_slurm_variables(orr_arena *arena, const slurm_header *header, orr_shell_given *given);
+
+/* The command that starts training among those of a script: the one with most options for which
+ * `knows` is true (at least `least`). NULL command: none. */
+typedef bool (*knows_fn)(const char *name);
+launch orr_launch_find(importer *im, const orr_shell *shell, const slurm_header *header,
+                       knows_fn knows, size_t least);
+/* Sets gpus and nodes from the launch and the header. */
+void orr_launch_keys(importer *im, const launch *found, const slurm_header *header);
+
+/* Megatron-LM: a table of arguments (megatron_args.c) and what they mean together. */
+typedef enum megatron_kind {
+    MEGATRON_FLAG, /* no value on the command line, true or false in files */
+    MEGATRON_INT,
+    MEGATRON_REAL,
+    MEGATRON_TEXT,
+    MEGATRON_LIST
+} megatron_kind;
+typedef struct megatron_arg {
+    const char *name;     /* without dashes, "-" between words */
+    uint8_t kind;         /* megatron_kind */
+    const char *of;       /* the argument that it sets, NULL: itself */
+    const char *given;    /* value it gives that one (negations, old switches); NULL: its own */
+    const char *fallback; /* Megatron's default; NULL: none */
+    const char *target;   /* plan key or "model.KEY" that takes it as it is; NULL: see `note` */
+    const char *note;     /* unit, or what it decides; "!" first: matters and is not modelled */
+} megatron_arg;
+extern const megatron_arg orr_megatron_args[];
+extern const size_t orr_megatron_arg_count;
+/* All further arguments: number of values (0, 1, n), "!" when it matters and is not modelled, else
+ * ".", and the name. */
+extern const char *const orr_megatron_quiet[];
+extern const size_t orr_megatron_quiet_count;
+
+const megatron_arg *orr_megatron_find(const char *name); /* "_" and "-" are one */
+bool orr_megatron_other(const char *name, char *arity, bool *matters);
+bool orr_megatron_knows(const char *name); /* either of them */
+void orr_megatron_words(importer *im, const launch *found, settings *out);
+/* Settings to keys. gpus (0: unknown) serves the default of the global batch. */
+void orr_megatron_keys(importer *im, const settings *list, const char *model_name, uint32_t gpus);
+
+/* Python list expressions of layer patterns, "[0]*3+[1]*58"; at most `limit` elements. */
+bool orr_pattern_expand(const char *text, uint8_t *out, size_t limit, size_t *count);
+
+#endif

@@ -1,0 +1,277 @@
+/* Building imports, and telling formats apart. */
+#include <string.h>
+
+#include "base/err.h"
+#include "doc/doc.h"
+#include "exchange/exchange_int.h"
+
+importer orr_import_start(orr_arena *arena, const char *file) {
+    return (importer){.arena = arena,
+                      .file = file != NULL ? orr_arena_text(arena, file) : NULL,
+                      .keys = orr_tree_new_map(arena),
+                      .assumed = orr_tree_new_list(arena),
+                      .unknown = orr_tree_new_list(arena),
+                      .warnings = orr_tree_new_list(arena)};
+}
+
+void orr_import_finish(const importer *im, const char *format, orr_import *out) {
+    *out = (orr_import){.format = format,
+                        .keys = im->keys,
+                        .assumed = im->assumed,
+                        .unknown = im->unknown,
+                        .warnings = im->warnings};
+}
+
+void orr_import_put(importer *im, const char *key, orr_tree *value, uint32_t line) {
+    orr_tree_set_span(value, (orr_span){.file = im->file, .line = line});
+    orr_tree_put(im->arena, im->keys, key, value);
+}
+
+void orr_import_put_text(importer *im, const char *key, const char *value, uint32_t line) {
+    orr_import_put(im, key, orr_tree_new_text(im->arena, value), line);
+}
+
+void orr_import_put_int(importer *im, const char *key, int64_t value, uint32_t line) {
+    orr_import_put(im, key, orr_tree_new_int(im->arena, value), line);
+}
+
+void orr_import_assume(importer *im, const char *key, const char *value, const char *why) {
+    orr_tree *entry = orr_tree_push(im->arena, im->assumed, orr_tree_new_map(im->arena));
+    orr_tree_put_text(im->arena, entry, "key", key);
+    orr_tree_put_text(im->arena, entry, "value", value);
+    orr_tree_put_text(im->arena, entry, "why", why);
+}
+
+void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matters,
+                        const char *why) {
+    orr_tree *entry = orr_tree_push(im->arena, im->unknown, orr_tree_new_map(im->arena));
+    orr_tree_put_text(im->arena, entry, "name", name);
+    orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
+    orr_tree_put_bool(im->arena, entry, "matters", matters);
+    if (why != NULL) {
+        orr_tree_put_text(im->arena, entry, "why", why);
+    }
+}
+
+void orr_import_warn(importer *im, uint32_t line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    orr_tree *entry = orr_tree_push(im->arena, im->warnings, orr_tree_new_map(im->arena));
+    orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
+    orr_tree_put_text(im->arena, entry, "message", orr_arena_vformat(im->arena, format, args));
+    va_end(args);
+}
+
+/* Whether `word` stands in `name` between separators. */
+static bool has_word(const char *name, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = name; (p = strstr(p, word)) != NULL; p++) {
+        bool starts = p == name || p[-1] == '-' || p[-1] == '_' || p[-1] == '.';
+        if (starts && (p[n] == '\0' || p[n] == '-' || p[n] == '_' || p[n] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool orr_import_name_matters(const char *name) {
+    static const char *const harmless[] = {
+        "path",       "dir",  "save",       "load",   "log",     "logging",  "wandb", "tensorboard",
+        "tokenizer",  "data", "dataset",    "seed",   "name",    "project",  "lr",    "warmup",
+        "decay",      "ckpt", "checkpoint", "eval",   "exit",    "interval", "iters", "vocab-file",
+        "merge-file", "port", "addr",       "url",    "timeout", "epsilon",  "eps",   "init",
+        "loss-scale", "rank", "job",        "output", "trace",   "profile",  "dump",  "debug",
+    };
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        if (has_word(name, harmless[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void orr_settings_add(orr_arena *arena, settings *list, setting one) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+        setting *at = ORR_NEW_ARRAY(arena, setting, capacity);
+        if (list->count > 0) {
+            memcpy(at, list->at, list->count * sizeof *at);
+        }
+        list->at = at;
+        list->capacity = capacity;
+    }
+    list->at[list->count++] = one;
+}
+
+/* ---- formats -------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* The file's name without folders and suffix. */
+static const char *stem(orr_arena *arena, const char *name) {
+    if (name == NULL) {
+        return "imported";
+    }
+    const char *slash = strrchr(name, '/');
+    const char *base = slash != NULL ? slash + 1 : name;
+    const char *dot = strrchr(base, '.');
+    size_t length = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
+    return length > 0 ? orr_arena_copy(arena, base, length) : "imported";
+}
+
+static orr_status import_shell(orr_arena *arena, const char *name, const char *text, size_t length,
+                               orr_import *out, orr_err *err) {
+    importer im = orr_import_start(arena, name);
+    slurm_header header = orr_slurm_read(arena, text, length);
+    orr_shell_given given[8];
+    size_t given_count = orr_slurm_variables(arena, &header, given);
+    orr_shell shell;
+    ORR_TRY(orr_shell_read(arena, im.file, text, length, given, given_count, &shell, err));
+    launch found = orr_launch_find(&im, &shell, &header, orr_megatron_knows, 2);
+    if (found.command == NULL) {
+        (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name},
+                          "no command with Megatron-LM arguments was found in this script");
+        orr_hint(err, "a plan file (YAML or JSON of plan keys), or a script that runs "
+                      "pretrain_gpt.py with its arguments, is expected");
+        return ORR_E_SYNTAX;
+    }
+    for (size_t i = 0; i < shell.note_count; i++) {
+        orr_import_warn(&im, shell.note[i].line, "%s", shell.note[i].text);
+    }
+    if (found.command->undecided) {
+        orr_import_warn(&im, found.command->line,
+                        "the launch stands in a branch that the script alone does not decide");
+    }
+    orr_launch_keys(&im, &found, &header);
+    settings list = {0};
+    orr_megatron_words(&im, &found, &list);
+    int64_t gpus = orr_tree_int(orr_tree_get(im.keys, "gpus"), 0);
+    orr_megatron_keys(&im, &list, stem(arena, name), (uint32_t)gpus);
+    orr_import_finish(&im, "megatron-script", out);
+    return ORR_OK;
+}
+
+static orr_status import_plan(orr_arena *arena, const char *name, orr_tree *tree, orr_import *out) {
+    importer im = orr_import_start(arena, name);
+    im.keys = tree;
+    orr_import_finish(&im, "plan", out);
+    return ORR_OK;
+}
+
+/* Keys that only Megatron's argument names have, so that a YAML of them is told from a plan. */
+static bool is_megatron_file(const orr_tree *tree) {
+    size_t known = 0;
+    for (size_t i = 0; i < orr_tree_size(tree); i++) {
+        known += orr_megatron_knows(orr_tree_key(tree, i)) && strlen(orr_tree_key(tree, i)) > 4;
+    }
+    return known >= 3;
+}
+
+/* A scalar or list of a typed file as a setting's value. */
+static void add_value(orr_arena *arena, settings *list, const char *key, const orr_tree *node) {
+    setting one = {.name = key, .line = orr_tree_span(node).line, .typed = true};
+    orr_text text = orr_text_new(arena, 1 << 16);
+    switch (orr_tree_kind_of(node)) {
+    case ORR_TREE_NULL: return;
+    case ORR_TREE_BOOL: one.value = orr_tree_bool(node, false) ? "true" : "false"; break;
+    case ORR_TREE_INT:
+        one.value = orr_arena_format(arena, "%lld", (long long)orr_tree_int(node, 0));
+        break;
+    case ORR_TREE_REAL: {
+        char number[32];
+        orr_format_real(orr_tree_real(node, 0), number);
+        one.value = orr_arena_text(arena, number);
+        break;
+    }
+    case ORR_TREE_TEXT: one.value = orr_tree_text(node, ""); break;
+    case ORR_TREE_LIST:
+        for (size_t i = 0; i < orr_tree_size(node); i++) {
+            const orr_tree *item = orr_tree_at(node, i);
+            orr_text_add(&text, i > 0 ? " " : "");
+            if (orr_tree_kind_of(item) == ORR_TREE_INT) {
+                orr_text_format(&text, "%lld", (long long)orr_tree_int(item, 0));
+            } else {
+                orr_text_add(&text, orr_tree_text(item, "?"));
+            }
+        }
+        one.value = orr_text_done(&text);
+        break;
+    case ORR_TREE_MAP: return;
+    }
+    orr_settings_add(arena, list, one);
+}
+
+static orr_status import_megatron_file(orr_arena *arena, const char *name, const orr_tree *tree,
+                                       orr_import *out) {
+    importer im = orr_import_start(arena, name);
+    settings list = {0};
+    for (size_t i = 0; i < orr_tree_size(tree); i++) {
+        const orr_tree *node = orr_tree_at(tree, i);
+        if (orr_tree_kind_of(node) == ORR_TREE_MAP) {
+            for (size_t k = 0; k < orr_tree_size(node); k++) { /* sections of a YAML file */
+                add_value(arena, &list, orr_tree_key(node, k), orr_tree_at(node, k));
+            }
+        } else {
+            add_value(arena, &list, orr_tree_key(tree, i), node);
+        }
+    }
+    orr_megatron_keys(&im, &list, stem(arena, name), 0);
+    orr_import_finish(&im, "megatron-yaml", out);
+    return ORR_OK;
+}
+
+static bool looks_like_shell(const char *name, const char *text, size_t length) {
+    if (name != NULL && (ends_with(name, ".sh") || ends_with(name, ".bash") ||
+                         ends_with(name, ".slurm") || ends_with(name, ".sbatch"))) {
+        return true;
+    }
+    if (length >= 2 && text[0] == '#' && text[1] == '!') {
+        return true;
+    }
+    static const char *const signs[] = {
+        "torchrun",     "torch.distributed", "--tensor-model-parallel",
+        "--num-layers", "#SBATCH",           "pretrain_gpt.py"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (strstr(text, signs[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+orr_status orr_import_text(orr_arena *arena, const char *name, const char *text, size_t length,
+                           orr_import *out, orr_err *err) {
+    if (length > ORR_DOC_MAX_BYTES) {
+        return orr_fail(err, ORR_E_LIMIT, "an input of %zu bytes is too large: at most %d", length,
+                        (int)ORR_DOC_MAX_BYTES);
+    }
+    char *copy = orr_arena_copy(arena, text, length); /* terminated */
+    bool document = name != NULL && (ends_with(name, ".yaml") || ends_with(name, ".yml") ||
+                                     ends_with(name, ".json"));
+    if (!document && looks_like_shell(name, copy, length)) {
+        return import_shell(arena, name, copy, length, out, err);
+    }
+    orr_tree *tree;
+    ORR_TRY(orr_doc_read(arena, name, copy, length, &tree, err));
+    if (orr_tree_kind_of(tree) != ORR_TREE_MAP) {
+        (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name, .line = 1, .column = 1},
+                          "this is neither a map of plan keys nor a launch script");
+        orr_hint(err, "a plan file (YAML or JSON of plan keys) or a shell script that runs "
+                      "Megatron-LM is expected");
+        return ORR_E_SYNTAX;
+    }
+    if (is_megatron_file(tree)) {
+        return import_megatron_file(arena, name, tree, out);
+    }
+    return import_plan(arena, name, tree, out);
+}
+
+orr_status orr_import_file(orr_arena *arena, const char *path, orr_import *out, orr_err *err) {
+    char *text;
+    size_t length;
+    ORR_TRY(orr_file_read(arena, path, &text, &length, err));
+    return orr_import_text(arena, path, text, length, out, err);
+}

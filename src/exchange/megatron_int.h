@@ -1,0 +1,32 @@
+/* Megatron-LM settings by argument, with defaults: the view that the two halves of the reading
+ * (plan, model) share. */
+#ifndef ORR_EXCHANGE_MEGATRON_INT_H
+#define ORR_EXCHANGE_MEGATRON_INT_H
+
+#include "exchange/exchange_int.h"
+
+enum { MEGATRON_MAX_LAYERS = 4096 };
+
+typedef struct megatron {
+    importer *im;
+    const setting **given; /* by row of orr_megatron_args; NULL: not given */
+    uint32_t gpus;         /* 0: unknown */
+    const char *name;      /* for the model */
+} megatron;
+
+/* The last setting of an argument, NULL when not given. */
+const setting *orr_megatron_given(const megatron *m, const char *name);
+/* Whether the value can be used: given and known, or not given and defaulted. */
+bool orr_megatron_has(const megatron *m, const char *name);
+bool orr_megatron_flag(const megatron *m, const char *name);
+/* Numbers and words with Megatron's defaults; 0 and "" when there is none. A value that is not a
+ * number was reported when the settings were gathered. */
+int64_t orr_megatron_int(const megatron *m, const char *name);
+double orr_megatron_real(const megatron *m, const char *name);
+const char *orr_megatron_text(const megatron *m, const char *name);
+uint32_t orr_megatron_line(const megatron *m, const char *name);
+bool orr_megatron_is(const megatron *m, const char *name, const char *word);
+
+void orr_megatron_model(megatron *m); /* megatron_model.c: the key "model" */
+
+#endif

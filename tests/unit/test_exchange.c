@@ -1,0 +1,382 @@
+/* Every script under tests/data/scripts, written afresh from what public recipes do, against the
+ * keys that it means (NAME.expect.json beside it). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "doc/doc.h"
+#include "exchange/exchange.h"
+#include "exchange/exchange_int.h"
+
+static const char *json(orr_arena *arena, const orr_tree *node) {
+    orr_text text = orr_text_new(arena, 1 << 20);
+    orr_json_write(&text, node, true);
+    return orr_text_done(&text);
+}
+
+/* The import as expectations state it: names where prose may change, everything else whole. */
+static orr_tree *summary(orr_arena *arena, const orr_import *import) {
+    orr_tree *out = orr_tree_new_map(arena);
+    orr_tree_put_text(arena, out, "format", import->format);
+    orr_tree *keys = orr_tree_put(arena, out, "keys", orr_tree_new_map(arena));
+    for (size_t i = 0; i < orr_tree_size(import->keys); i++) {
+        orr_tree_put(arena, keys, orr_tree_key(import->keys, i),
+                     orr_tree_copy(arena, orr_tree_at(import->keys, i)));
+    }
+    orr_tree *assumed = orr_tree_put(arena, out, "assumed", orr_tree_new_list(arena));
+    for (size_t i = 0; i < orr_tree_size(import->assumed); i++) {
+        const orr_tree *entry = orr_tree_at(import->assumed, i);
+        const char *text =
+            orr_arena_format(arena, "%s=%s", orr_tree_text(orr_tree_get(entry, "key"), ""),
+                             orr_tree_text(orr_tree_get(entry, "value"), ""));
+        orr_tree_push(arena, assumed, orr_tree_new_text(arena, text));
+    }
+    orr_tree *unknown = orr_tree_put(arena, out, "unknown", orr_tree_new_list(arena));
+    for (size_t i = 0; i < orr_tree_size(import->unknown); i++) {
+        const orr_tree *entry = orr_tree_at(import->unknown, i);
+        const char *text = orr_arena_format(
+            arena, "%lld %s%s", (long long)orr_tree_int(orr_tree_get(entry, "line"), -1),
+            orr_tree_text(orr_tree_get(entry, "name"), ""),
+            orr_tree_bool(orr_tree_get(entry, "matters"), false) ? "" : " (harmless)");
+        orr_tree_push(arena, unknown, orr_tree_new_text(arena, text));
+    }
+    orr_tree *warnings = orr_tree_put(arena, out, "warnings", orr_tree_new_list(arena));
+    for (size_t i = 0; i < orr_tree_size(import->warnings); i++) {
+        const orr_tree *line = orr_tree_get(orr_tree_at(import->warnings, i), "line");
+        orr_tree_push(arena, warnings, orr_tree_new_int(arena, orr_tree_int(line, -1)));
+    }
+    return out;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static void scripts_mean_what_is_expected(void **state) {
+    (void)state;
+    struct dirent **entries;
+    int count = scandir(ORR_TEST_DIR "/data/scripts", &entries, NULL, alphasort);
+    assert_true(count > 0);
+    size_t checked = 0;
+    bool rewritten = false;
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (name[0] != '.' && !ends_with(name, ".expect.json")) {
+            orr_arena *arena = orr_arena_new();
+            const char *path = orr_arena_format(arena, ORR_TEST_DIR "/data/scripts/%s", name);
+            orr_import import;
+            orr_err err = {0};
+            if (orr_import_file(arena, path, &import, &err) != ORR_OK) {
+                fail_msg("%s: %s", name, err.message);
+            }
+            const char *got = json(arena, summary(arena, &import));
+            char *expected = NULL;
+            size_t length;
+            const char *where = orr_arena_format(arena, "%s.expect.json", path);
+            if (getenv("ORR_UPDATE_EXPECTED") != NULL) { /* then read the difference */
+                FILE *file = fopen(where, "w");
+                assert_non_null(file);
+                (void)fprintf(file, "%s\n", got);
+                (void)fclose(file);
+                rewritten = true;
+            }
+            assert_int_equal(orr_file_read(arena, where, &expected, &length, &err), ORR_OK);
+            expected[length > 0 ? length - 1 : 0] = '\0';
+            if (strcmp(got, expected) != 0) {
+                print_error("%s means\n%s\n", name, got);
+            }
+            assert_string_equal(got, expected);
+            checked++;
+            orr_arena_free(arena);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    assert_true(checked >= 8);
+    assert_false(rewritten);
+}
+
+static orr_import import_of(orr_arena *arena, const char *name, const char *text) {
+    orr_import import;
+    orr_err err = {0};
+    if (orr_import_text(arena, name, text, strlen(text), &import, &err) != ORR_OK) {
+        fail_msg("%s", err.message);
+    }
+    return import;
+}
+
+static const char *key(const orr_import *import, const char *path) {
+    return orr_tree_text(orr_tree_path(import->keys, path), "");
+}
+
+static int64_t number(const orr_import *import, const char *path) {
+    return orr_tree_int(orr_tree_path(import->keys, path), -1);
+}
+
+#define BASE                                                                                       \
+    "torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "   \
+    "--num-attention-heads 32 --vocab-size 32000 --seq-length 4096 --micro-batch-size 1 --bf16 "
+
+static void recompute_follows_its_three_arguments(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"", "none"},
+        {"--recompute-activations", "selective:core_attn"},
+        {"--recompute-granularity selective --recompute-modules core_attn moe_act",
+         "selective:core_attn+moe_act"},
+        {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+         "full"},
+        {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
+         "uniform:4"},
+        {"--recompute-granularity full --recompute-method block --recompute-num-layers 3",
+         "block:3"},
+        {"--recompute-granularity full --recompute-method block --recompute-num-layers 0", "none"},
+        {"--recompute-granularity $HOW", "unknown"},
+        {"--recompute-granularity full --recompute-num-layers $N", "unknown"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import =
+            import_of(arena, "t.sh", orr_arena_format(arena, BASE "%s\n", rows[i][0]));
+        assert_string_equal(key(&import, "recompute"), rows[i][1]);
+        orr_arena_free(arena);
+    }
+}
+
+static void numbers_follow_their_flags(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"", "precision", "bf16"},
+        {"--fp8-format hybrid", "precision", "fp8"},
+        {"--fp8-format e4m3 --fp8-recipe mxfp8", "precision", "fp8_mx"},
+        {"--fp8-hybrid --fp8-recipe tensorwise", "precision", "fp8_cs"},
+        {"--fp4-format e2m1", "precision", "nvfp4"},
+        {"", "grad_dtype", "fp32"},
+        {"--grad-reduce-in-bf16", "grad_dtype", "bf16"},
+        {"--accumulate-allreduce-grads-in-fp32", "grad_dtype", "fp32"},
+        {"--use-precision-aware-optimizer --main-grads-dtype bf16", "grad_dtype", "bf16"},
+        {"", "sharding", "none"},
+        {"--use-distributed-optimizer", "sharding", "zero1"},
+        {"--use-torch-fsdp2", "sharding", "fsdp2"},
+        {"--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "sharding", "zero2"},
+        {"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "sharding", "zero2"},
+        {"--use-megatron-fsdp", "sharding", "zero3"},
+        {"", "attention", "flash"},
+        {"--attention-backend unfused", "attention", "unfused"},
+        {"--transformer-impl local", "attention", "unfused"},
+        {"--transformer-impl local --use-flash-attn", "attention", "flash"},
+        {"--cross-entropy-loss-fusion", "loss", "native"},
+        {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "loss", "te"},
+        {"--hidden-dropout 0", "dropout", "attention"},
+        {"--optimizer muon", "optimizer", "muon"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import =
+            import_of(arena, "t.sh", orr_arena_format(arena, BASE "%s\n", rows[i][0]));
+        if (strcmp(key(&import, rows[i][1]), rows[i][2]) != 0) {
+            print_error("%s: %s\n", rows[i][0], rows[i][1]);
+        }
+        assert_string_equal(key(&import, rows[i][1]), rows[i][2]);
+        orr_arena_free(arena);
+    }
+}
+
+static void virtual_stages_come_from_either_argument(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t vpp;
+    } rows[] = {
+        {"--pipeline-model-parallel-size 4", 1},
+        {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2", 4},
+        {"--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 8", 8},
+        {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*4|(t*4|)*6t*4L'",
+         2},
+        {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 3", -1},
+        {"--pipeline-model-parallel-size 2 --account-for-embedding-in-pipeline-split "
+         "--account-for-loss-in-pipeline-split --num-layers-per-virtual-pipeline-stage 1",
+         17},
+        {"--pipeline-model-parallel-size 1", -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import =
+            import_of(arena, "t.sh", orr_arena_format(arena, BASE "%s\n", rows[i].text));
+        assert_int_equal(number(&import, "vpp"), rows[i].vpp);
+        orr_arena_free(arena);
+    }
+}
+
+static void the_last_of_repeated_arguments_holds(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_import import = import_of(arena, "t.sh",
+                                  BASE "--global-batch-size 8 "
+                                       "--global-batch-size=16\n");
+    assert_int_equal(number(&import, "gbs"), 16);
+    import = import_of(arena, "t.sh", BASE "--global-batch-size 8 --global-batch-size $G\n");
+    assert_int_equal(number(&import, "gbs"), -1);
+    orr_arena_free(arena);
+}
+
+static void unknown_arguments_are_listed(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_import import = import_of(arena, "t.sh",
+                                  BASE "\\\n--fancy-kernel on --my-log-dir /x "
+                                       "--tp-comm-overlap-rs-dgrad\n");
+    assert_int_equal(orr_tree_size(import.unknown), 3);
+    const orr_tree *first = orr_tree_at(import.unknown, 0);
+    assert_string_equal(orr_tree_text(orr_tree_get(first, "name"), ""), "--fancy-kernel");
+    assert_int_equal(orr_tree_int(orr_tree_get(first, "line"), 0), 2);
+    assert_true(orr_tree_bool(orr_tree_get(first, "matters"), false));
+    const orr_tree *second = orr_tree_at(import.unknown, 1);
+    assert_false(orr_tree_bool(orr_tree_get(second, "matters"), true));
+    assert_true(orr_tree_bool(orr_tree_get(orr_tree_at(import.unknown, 2), "matters"), false));
+    orr_arena_free(arena);
+}
+
+static void keys_know_their_place(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_import import = import_of(arena, "dir/t.sh",
+                                  "TP=2\n" BASE "\\\n"
+                                  " --tensor-model-parallel-size $TP\n");
+    orr_span span = orr_tree_span(orr_tree_get(import.keys, "tp"));
+    assert_string_equal(span.file, "dir/t.sh");
+    assert_int_equal(span.line, 3);
+    assert_int_equal(orr_tree_span(orr_tree_path(import.keys, "model.hidden")).line, 2);
+    orr_arena_free(arena);
+}
+
+static void launchers_give_the_number_of_gpus(void **state) {
+    (void)state;
+#define TAIL " pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2\n"
+    static const struct {
+        const char *text;
+        int64_t nodes, gpus;
+    } rows[] = {
+        {"torchrun --nproc_per_node=8 --nnodes=4" TAIL, 4, 32},
+        {"torchrun --nproc-per-node 4" TAIL, 1, 4},
+        {"python3 -m torch.distributed.run --nnodes 2 --nproc_per_node 8" TAIL, 2, 16},
+        {"python -m torch.distributed.launch --nproc_per_node 8" TAIL, 1, 8},
+        {"mpirun -np 16 -x PATH python" TAIL, -1, 16},
+        {"srun -N 2 --ntasks-per-node=8 python -u" TAIL, 2, 16},
+        {"srun -N 4 --ntasks-per-node=1 torchrun --nnodes 4 --nproc_per_node 8" TAIL, 4, 32},
+        {"deepspeed --num_nodes 2 --num_gpus 8" TAIL, 2, 16},
+        {"#SBATCH -N 3\n#SBATCH --gpus-per-node=h100:8\nsrun python" TAIL, 3, 24},
+        {"#SBATCH --nodes 2\n#SBATCH --gres=gpu:4\n"
+         "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE" TAIL,
+         2, 8},
+        {"torchrun --nproc_per_node gpu" TAIL, 1, -1},
+        {"torchrun --nnodes 1:4 --nproc_per_node 8" TAIL, -1, -1},
+        {"python" TAIL, -1, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import = import_of(arena, "t.sh", rows[i].text);
+        if (number(&import, "nodes") != rows[i].nodes || number(&import, "gpus") != rows[i].gpus) {
+            print_error("%s", rows[i].text);
+        }
+        assert_int_equal(number(&import, "nodes"), rows[i].nodes);
+        assert_int_equal(number(&import, "gpus"), rows[i].gpus);
+        assert_true(rows[i].gpus > 0 || orr_tree_size(import.warnings) > 0);
+        orr_arena_free(arena);
+    }
+}
+
+static void own_plans_pass_through(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_import import = import_of(arena, "p.yaml", "model: llama-3.1-8b\ntp: 2\ngpus: 8\n");
+    assert_string_equal(import.format, "plan");
+    assert_int_equal(number(&import, "tp"), 2);
+    import = import_of(arena, NULL, "{\"model\": {\"layers\": 2}, \"pp\": 4}");
+    assert_string_equal(import.format, "plan");
+    assert_int_equal(number(&import, "model.layers"), 2);
+    orr_arena_free(arena);
+}
+
+static void what_is_neither_is_an_error(void **state) {
+    (void)state;
+    static const char *const texts[] = {"#!/bin/bash\necho hello\n", "[1, 2]", "just text\n", ""};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import;
+        orr_err err = {0};
+        orr_status status = orr_import_text(arena, "x", texts[i], strlen(texts[i]), &import, &err);
+        assert_int_not_equal(status, ORR_OK);
+        assert_true(err.message[0] != '\0');
+        orr_arena_free(arena);
+    }
+    orr_import import;
+    orr_err err = {0};
+    orr_arena *arena = orr_arena_new();
+    assert_int_equal(orr_import_file(arena, "/no/such/file.sh", &import, &err), ORR_E_IO);
+    orr_arena_free(arena);
+}
+
+static void layer_patterns_expand(void **state) {
+    (void)state;
+    uint8_t out[64];
+    size_t count;
+    assert_true(orr_pattern_expand("([0]*2+[1,1,0])*2", out, 64, &count));
+    assert_int_equal(count, 10);
+    static const uint8_t expected[] = {0, 0, 1, 1, 0, 0, 0, 1, 1, 0};
+    assert_memory_equal(out, expected, 10);
+    assert_false(orr_pattern_expand("[0]*65", out, 64, &count));
+    assert_false(orr_pattern_expand("__import__('os')", out, 64, &count));
+    assert_false(orr_pattern_expand("[0]*2+", out, 64, &count));
+    assert_false(orr_pattern_expand("((((((((((((((((((((((", out, 64, &count));
+    assert_false(orr_pattern_expand("", out, 64, &count));
+}
+
+static void the_table_of_arguments_is_sound(void **state) {
+    (void)state;
+    for (size_t i = 0; i < orr_megatron_arg_count; i++) {
+        const megatron_arg *arg = &orr_megatron_args[i];
+        assert_ptr_equal(orr_megatron_find(arg->name), arg); /* no name twice */
+        if (arg->of != NULL) {
+            const megatron_arg *of = orr_megatron_find(arg->of);
+            assert_non_null(of);
+            assert_null(of->of);
+        }
+        char arity;
+        bool matters;
+        if (orr_megatron_other(arg->name, &arity, &matters)) {
+            fail_msg("--%s is in both tables", arg->name);
+        }
+    }
+    for (size_t i = 0; i < orr_megatron_quiet_count; i++) {
+        assert_non_null(strchr("01n", orr_megatron_quiet[i][0]));
+        assert_non_null(strchr("!.", orr_megatron_quiet[i][1]));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scripts_mean_what_is_expected),
+        cmocka_unit_test(recompute_follows_its_three_arguments),
+        cmocka_unit_test(numbers_follow_their_flags),
+        cmocka_unit_test(virtual_stages_come_from_either_argument),
+        cmocka_unit_test(the_last_of_repeated_arguments_holds),
+        cmocka_unit_test(unknown_arguments_are_listed),
+        cmocka_unit_test(keys_know_their_place),
+        cmocka_unit_test(launchers_give_the_number_of_gpus),
+        cmocka_unit_test(own_plans_pass_through),
+        cmocka_unit_test(what_is_neither_is_an_error),
+        cmocka_unit_test(layer_patterns_expand),
+        cmocka_unit_test(the_table_of_arguments_is_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
