@@ -228,7 +228,8 @@ static void keep_activation(orr_builder *b, uint16_t act, uint16_t fc2, uint64_t
                             uint64_t width, uint32_t dropped, uint32_t output_dropped) {
     const orr_mlp *mlp = &b->key->layer.mlp;
     uint64_t elements = tokens * width;
-    uint64_t unit = b->key->variant.activation_fp8 ? 1 : 2;
+    /* only fused gated activations can keep it in fp8 */
+    uint64_t unit = b->key->variant.activation_fp8 && mlp->gated ? 1 : 2;
     orr_keep(b, act, ORR_N_T_GATED, unit * (mlp->gated ? 2 : 1) * elements, dropped, 0);
     if (mlp->gated && !b->key->variant.fused_activation) {
         orr_keep(b, act, ORR_N_T_SILU, 2 * elements, dropped, 0);

@@ -201,9 +201,16 @@ static void published_cases(void **state) {
     compare_file(ORR_TEST_DIR "/data/memory/cases.json", 55);
 }
 
+/* Further configurations, drawn at random and counted by the same script. */
+static void drawn_cases(void **state) {
+    (void)state;
+    compare_file(ORR_TEST_DIR "/data/memory/more_cases.json", 60);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_cases),
+        cmocka_unit_test(drawn_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
