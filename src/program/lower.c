@@ -277,6 +277,28 @@ static void detach_shards(orr_op *all, uint32_t count) {
     }
 }
 
+/* Per-operator checkpointing runs elementwise work again, gathers, and every second product: the k
+ * projection (left out: small), the output projection, one of the gated MLP's two up projections,
+ * which costs what the down projection does, and grouped products. memory_verdict.md §4.6 */
+static bool runs_again(const orr_op *op) {
+    switch ((orr_op_kind)op->kind) {
+    case ORR_OP_MEMORY:
+    case ORR_OP_GROUPED_GEMM: return true;
+    case ORR_OP_GEMM: return op->name == ORR_N_PROJ || op->name == ORR_N_FC2;
+    case ORR_OP_COLLECTIVE: return op->sub == ORR_ALL_GATHER && op->stream == ORR_STREAM_TP;
+    case ORR_OP_ATTENTION: break;
+    }
+    return false;
+}
+
+static void mark_per_operator(orr_op *op, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if ((op[i].modules & ORR_MODULE_LAYER) && runs_again(&op[i])) {
+            op[i].modules |= ORR_MODULE_SAC;
+        }
+    }
+}
+
 static void *copy_of(orr_arena *arena, const void *from, size_t count, size_t bytes) {
     void *to = orr_arena_array(arena, count > 0 ? count : 1, bytes);
     memcpy(to, from, count * bytes);
@@ -292,6 +314,7 @@ static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     append_reversed(op, weight, &b->weight);
     link_weight_grads(op, backward, weight, b);
     detach_shards(op, object->op_count);
+    mark_per_operator(op, b->forward.count);
     object->op = op;
     object->saved_count = b->saved_count;
     object->saved = copy_of(arena, b->saved, b->saved_count, sizeof *b->saved);

@@ -117,9 +117,8 @@ void orr_lower_mtp(orr_builder *b) {
     double stream = (double)z->sharded * (double)z->h;
     add_lookup(b);
     orr_keep(b, ORR_N_EMBEDDING, ORR_N_T_IDS, 8 * z->n, 0, 0);
-    if (!b->key->tied_first_use) {
-        orr_own(b, ORR_OWN_SHARDED, z->vocab * z->h, 1);
-    }
+    uint32_t copies = b->key->tied_first_use == 0 ? 1 : b->key->tied_first_use == 2 ? 2 : 0;
+    orr_own(b, ORR_OWN_SHARDED, z->vocab * z->h, copies);
     orr_own_norm(b, z->h, is_layer_norm(b), 2);
     orr_add_norm(b, ORR_N_MTP_ENORM, stream);
     orr_keep_norm(b, ORR_N_MTP_ENORM, z->sharded, z->h, 0);

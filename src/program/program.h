@@ -131,9 +131,9 @@ typedef struct orr_object_key {
     uint32_t what;    /* orr_object_what */
     uint32_t vocab;   /* padded; 0 for layers */
     uint32_t max_seq; /* learned positions of the embedding */
-    /* Of embedding, head and MTP. tied_first_use: the rank already holds the matrix that this
-     * object uses too (head: tied with the embedding; MTP: the embedding), so it adds no
-     * parameters. */
+    /* Of embedding, head and MTP. tied_first_use: 1 when the rank already holds the matrices that
+     * this object uses too (head: tied with the embedding; MTP: embedding and head), so it adds
+     * none; 0: it brings one; 2: both (MTP). */
     uint8_t norm, tied_first_use, embedding_norm, head_bias;
     orr_layer layer;
     orr_split split;
@@ -241,6 +241,11 @@ orr_status orr_linker_object(orr_linker *linker, const orr_object_key *key, cons
  * whose order depends on durations get `d` (may be NULL: unit times are used, relink later). */
 orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                     const orr_durations *d, orr_program *out, orr_err *err);
+
+/* The vocabulary as the plan's framework pads it. */
+uint32_t orr_link_vocab(const orr_model *model, const orr_plan *plan);
+/* The memo key of a layer under a plan. */
+void orr_link_layer_key(const orr_plan *plan, const orr_layer *layer, orr_object_key *key);
 
 static inline const orr_chunk *orr_program_chunk(const orr_program *program, uint32_t rank,
                                                  uint32_t chunk) {

@@ -24,6 +24,7 @@ void orr_lower_shards(orr_builder *b) {
     if (shards < 2) {
         return;
     }
+    b->modules = 0; /* the backward's gather serves a recomputation too */
     add_unit(b, ORR_N_FSDP_DENSE, b->params.dense, (uint32_t)shards, split->tp);
     /* The same ranks, cut by expert parallelism instead of tensor parallelism. */
     uint64_t expert_grid = (uint64_t)split->etp * split->ep;
