@@ -36,6 +36,15 @@ typedef enum orr_attention_kind {
     ORR_ATTENTION_LINEAR = 2, /* linear attention or state space: costs are assumed */
     ORR_ATTENTION_NONE = 3
 } orr_attention_kind;
+typedef enum orr_linear_kind {
+    ORR_LINEAR_DELTA = 0, /* gated delta net: q, k, v, gate, two scalars a head */
+    ORR_LINEAR_MAMBA2 = 1 /* Mamba-2: x, z, B, C, one scalar a head */
+} orr_linear_kind;
+typedef enum orr_qk_norm {
+    ORR_QK_NORM_NONE = 0,
+    ORR_QK_NORM_HEAD = 1, /* over a head's width, weights shared by all heads */
+    ORR_QK_NORM_ALL = 2   /* over the whole width of q and of k (OLMo-2) */
+} orr_qk_norm;
 typedef enum orr_position_kind {
     ORR_POSITION_ROPE = 0,
     ORR_POSITION_LEARNED = 1,
@@ -51,13 +60,16 @@ typedef enum orr_router_kind {
 typedef struct orr_attention {
     uint8_t kind; /* orr_attention_kind */
     uint8_t causal;
-    uint8_t qk_norm;
+    uint8_t qk_norm; /* orr_qk_norm */
     uint8_t bias_qkv, bias_out;
     uint8_t rope;
     uint8_t sinks;       /* learned attention sinks, one a head */
     uint8_t output_gate; /* elementwise gate on the attention output */
-    uint32_t heads, kv_heads;
-    uint32_t head_dim;                  /* of q and k; MLA: nope + rope */
+    uint8_t linear;      /* orr_linear_kind, of ORR_ATTENTION_LINEAR */
+    uint8_t conv;        /* width of its depthwise convolution */
+    uint8_t reserved[2];
+    uint32_t heads, kv_heads;           /* linear: value heads; key heads (Mamba: groups) */
+    uint32_t head_dim;                  /* of q and k; MLA: nope + rope; linear: key, state */
     uint32_t v_dim;                     /* of v and the output; head_dim unless MLA */
     uint32_t window;                    /* tokens seen; 0: all */
     uint32_t q_lora, kv_lora, rope_dim; /* MLA; q_lora 0: no query compression */
@@ -77,15 +89,18 @@ typedef struct orr_mlp {
     uint32_t expert_ffn;
     uint32_t shared_ffn;         /* total width of the shared experts */
     uint32_t groups, group_topk; /* group-limited routing; 0: none */
+    uint32_t latent;             /* routed experts work in this width; 0: hidden */
 } orr_mlp;
 
-/* One kind of transformer layer. */
+/* One kind of transformer layer. One half may be absent (hybrid stacks): ORR_ATTENTION_NONE, or an
+ * MLP with neither ffn nor experts. */
 typedef struct orr_layer {
     uint32_t hidden;
     uint8_t norm;           /* orr_norm_kind */
-    uint8_t norms;          /* a layer: 2, or 4 with norms after attention and MLP too */
+    uint8_t norms;          /* 2; 4 with norms after attention and MLP too; 1 when both halves
+                               share one or one half is absent */
     uint8_t parallel_block; /* attention and MLP read the same normalised input */
-    uint8_t reserved;
+    uint8_t norm_bare;      /* LayerNorm: 1 without bias, 2 without any parameter */
     orr_attention attention;
     orr_mlp mlp;
 } orr_layer;
@@ -105,6 +120,9 @@ typedef struct orr_model {
     uint8_t encoder;    /* bidirectional, BERT-class */
     uint8_t mtp_layers; /* multi-token-prediction depths */
     uint8_t assumed;    /* holds parts that are priced approximately (linear attention) */
+    uint8_t norm_bare;  /* of the final norm, as in a layer */
+    uint8_t token_types;     /* rows of a token-type table (BERT) */
+    uint8_t reserved[2];
     uint32_t kind_count;
     const orr_layer *kind;     /* [kind_count] distinct layers */
     const uint8_t *layer_kind; /* [layers] index into kind */

@@ -1,0 +1,29 @@
+/* Catalogs: the files of data/<folder>/, built into the library and found by name. A folder may hold
+ * aliases.yaml, a map from other names to names of the catalog. */
+#ifndef ORR_CATALOG_H
+#define ORR_CATALOG_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "orrery/status.h"
+#include "orrery/tree.h"
+
+typedef struct orr_catalog {
+    const char *folder; /* under data/, such as "models" */
+    const char *what;   /* in messages, such as "model" */
+} orr_catalog;
+
+/* A name that is meant as a file: contains '/' or ends in .json, .yaml or .yml. */
+bool orr_catalog_is_path(const char *name);
+
+/* The parsed file of a catalog name, an alias (case and separators ignored in both) or a path.
+ * *stem is the canonical name: the file's without folder and ending. Unknown names are ORR_E_NAME
+ * with the nearest one. */
+orr_status orr_catalog_find(orr_arena *arena, const orr_catalog *catalog, const char *name,
+                            orr_tree **file, const char **stem, orr_err *err);
+
+/* Canonical names, sorted, as a list of texts. */
+orr_tree *orr_catalog_names(orr_arena *arena, const orr_catalog *catalog);
+
+#endif
