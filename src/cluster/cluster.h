@@ -32,6 +32,7 @@ typedef struct orr_cluster {
     const char *source;
     const orr_accelerator *accelerator;
     const orr_fabric *fabric;
+    uint32_t domain;        /* accelerators of a scale-up domain as built; tier[0] as filled */
     uint32_t gpus;          /* total */
     uint32_t gpus_per_node; /* accelerators that share a host */
     uint32_t tier_count;    /* tier[0] is the scale-up domain, tier[1] what the NICs reach */
@@ -55,6 +56,12 @@ orr_status orr_cluster_usual(orr_arena *arena, const orr_accelerator *accelerato
                              uint32_t gpus_per_node, const orr_fabric *fabric, orr_cluster **out,
                              orr_err *err);
 orr_tree *orr_cluster_write(orr_arena *arena, const orr_cluster *cluster);
+/* Takes a cluster to another number of accelerators. Domains larger than a host are filled evenly:
+ * 256 accelerators of 72-wide domains are 4 x 64. */
+void orr_cluster_resize(orr_cluster *cluster, uint32_t gpus);
+/* The tables of fields {name, type, default, unit, values, doc}, for help and schema. */
+orr_tree *orr_fabric_fields(orr_arena *arena);
+orr_tree *orr_cluster_fields(orr_arena *arena);
 
 /* Where a group of ranks lies: `size` ranks, `stride` apart in rank order. */
 typedef struct orr_group {

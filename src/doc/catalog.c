@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "doc/doc.h"
 
-enum { MAX_NAME = 256 };
+enum { MAX_NAME = 256, MAX_ANCESTORS = 8 };
 
 static bool ends_with(const char *text, const char *tail) {
     size_t a = strlen(text);
@@ -94,8 +94,7 @@ static orr_status fail_unknown(orr_arena *arena, const orr_catalog *catalog, con
     for (size_t i = 0; i < alias_count; i++) {
         names[count + i] = orr_tree_key(aliases, i);
     }
-    orr_status status =
-        orr_fail(err, ORR_E_NAME, "unknown %s \"%.100s\"", catalog->what, name);
+    orr_status status = orr_fail(err, ORR_E_NAME, "unknown %s \"%.100s\"", catalog->what, name);
     int nearest = orr_name_nearest(name, names, count + alias_count);
     if (nearest >= 0) {
         orr_hint(err, "did you mean \"%s\"? A path to a file works too", names[nearest]);
@@ -143,4 +142,86 @@ orr_tree *orr_catalog_names(orr_arena *arena, const orr_catalog *catalog) {
         }
     }
     return list;
+}
+
+/* ---- derivation ----------------------------------------------------------------------------- */
+
+/* "x2" over a number, or over a quantity such as "80GB". */
+static bool scale(orr_arena *arena, const orr_tree *under, const orr_tree *over, orr_tree **out) {
+    const char *text = orr_tree_text(over, "");
+    double factor = 0;
+    double value = 0;
+    if (text[0] != 'x' || !orr_parse_real(text + 1, &factor)) {
+        return false;
+    }
+    if (orr_tree_kind_of(under) == ORR_TREE_INT || orr_tree_kind_of(under) == ORR_TREE_REAL) {
+        value = orr_tree_real(under, 0);
+    } else if (!orr_parse_quantity(orr_tree_text(under, ""), &value)) {
+        return false;
+    }
+    *out = orr_tree_new_real(arena, value * factor);
+    orr_tree_set_span(*out, orr_tree_span(over));
+    return true;
+}
+
+static orr_tree *merge(orr_arena *arena, const orr_tree *under, const orr_tree *over, int depth) {
+    orr_tree *out = orr_tree_copy(arena, under);
+    orr_tree_set_span(out, orr_tree_span(over));
+    for (size_t i = 0; i < orr_tree_size(over); i++) {
+        const char *key = orr_tree_key(over, i);
+        const orr_tree *value = orr_tree_at(over, i);
+        const orr_tree *old = orr_tree_get(under, key);
+        orr_tree *child = NULL;
+        if (depth < ORR_DOC_MAX_DEPTH && orr_tree_kind_of(value) == ORR_TREE_MAP &&
+            orr_tree_kind_of(old) == ORR_TREE_MAP && orr_tree_get(value, "value") == NULL) {
+            child = merge(arena, old, value, depth + 1);
+        } else if (!scale(arena, old, value, &child)) {
+            child = orr_tree_copy(arena, value);
+            orr_tree_set_span(child, orr_tree_span(value));
+        }
+        orr_tree_put(arena, out, key, child);
+    }
+    return out;
+}
+
+static orr_status derive(orr_arena *arena, const orr_catalog *catalog, const orr_tree *map,
+                         int ancestors, const orr_tree **out, orr_err *err) {
+    const orr_tree *like = orr_tree_get(map, "like");
+    *out = map;
+    if (orr_tree_kind_of(like) == ORR_TREE_NULL) {
+        return ORR_OK;
+    }
+    const char *name = orr_tree_text(like, NULL);
+    if (name == NULL || ancestors >= MAX_ANCESTORS) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(like),
+                           name == NULL
+                               ? "\"like\" must name a %s"
+                               : "\"like\" leads through too many %ss, perhaps in a circle",
+                           catalog->what);
+    }
+    orr_tree *base = NULL;
+    const char *stem = NULL;
+    orr_status status = orr_catalog_find(arena, catalog, name, &base, &stem, err);
+    if (status != ORR_OK) {
+        orr_span span = orr_tree_span(like);
+        if (status == ORR_E_NAME && err != NULL) {
+            err->line = span.line;
+            err->column = span.column;
+        }
+        return status;
+    }
+    const orr_tree *whole = NULL;
+    ORR_TRY(derive(arena, catalog, base, ancestors + 1, &whole, err));
+    if (orr_tree_kind_of(whole) != ORR_TREE_MAP) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(like), "\"%.100s\" is no map", name);
+    }
+    orr_tree *merged = merge(arena, whole, map, 0);
+    orr_tree_put(arena, merged, "like", orr_tree_null(arena));
+    *out = merged;
+    return ORR_OK;
+}
+
+orr_status orr_catalog_derive(orr_arena *arena, const orr_catalog *catalog, const orr_tree *map,
+                              const orr_tree **out, orr_err *err) {
+    return derive(arena, catalog, map, 0, out, err);
 }

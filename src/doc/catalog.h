@@ -1,5 +1,5 @@
-/* Catalogs: the files of data/<folder>/, built into the library and found by name. A folder may hold
- * aliases.yaml, a map from other names to names of the catalog. */
+/* Catalogs: the files of data/<folder>/, built into the library and found by name. A folder may
+ * hold aliases.yaml, a map from other names to names of the catalog. */
 #ifndef ORR_CATALOG_H
 #define ORR_CATALOG_H
 
@@ -22,6 +22,12 @@ bool orr_catalog_is_path(const char *name);
  * with the nearest one. */
 orr_status orr_catalog_find(orr_arena *arena, const orr_catalog *catalog, const char *name,
                             orr_tree **file, const char **stem, orr_err *err);
+
+/* Resolves `like: NAME` in a map: the file of that name with the map's own entries over it, maps
+ * merged key by key (but {value: ...} replaces as a whole). A number may be given as a factor of
+ * the one below it: "x2". A map without `like` comes back as it is. */
+orr_status orr_catalog_derive(orr_arena *arena, const orr_catalog *catalog, const orr_tree *map,
+                              const orr_tree **out, orr_err *err);
 
 /* Canonical names, sorted, as a list of texts. */
 orr_tree *orr_catalog_names(orr_arena *arena, const orr_catalog *catalog);

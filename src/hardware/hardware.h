@@ -44,11 +44,13 @@ typedef enum orr_topology {
     ORR_TORUS = 2,
     ORR_HOST = 3 /* through the host's PCIe */
 } orr_topology;
+const char *orr_topology_name(orr_topology topology);
 
 typedef struct orr_accelerator {
     const char *name;  /* "h100" */
     const char *title; /* "NVIDIA H100 SXM5 80GB" */
     const char *source;
+    const orr_tree *sources; /* map: figure to where it was read */
     uint8_t vendor, arch;
     uint8_t topology;                   /* orr_topology of the scale-up links */
     uint8_t assumed;                    /* hypothetical, or without evidence: intervals widen */
@@ -74,5 +76,7 @@ orr_status orr_accelerator_find(orr_arena *arena, const char *name, orr_accelera
                                 orr_err *err);
 orr_tree *orr_accelerator_catalog(orr_arena *arena);
 orr_tree *orr_accelerator_write(orr_arena *arena, const orr_accelerator *accelerator);
+/* The table of fields {name, type, default, unit, values, doc}, for help and schema. */
+orr_tree *orr_accelerator_fields(orr_arena *arena);
 
 #endif

@@ -138,9 +138,9 @@ static double layer_macs(const orr_layer *layer, double seq, bool causal) {
     const orr_mlp *m = &layer->mlp;
     double idle = (double)(m->experts - m->topk) * (double)expert_params(layer);
     /* Vectors (norms, biases) take no matmul, but are below a thousandth of the matrices. */
-    double macs = (double)orr_layer_params(layer) - idle -
-                  (double)(layer->norms * norm_params(layer->hidden, layer->norm,
-                                                      layer->norm_bare));
+    double macs =
+        (double)orr_layer_params(layer) - idle -
+        (double)(layer->norms * norm_params(layer->hidden, layer->norm, layer->norm_bare));
     if (a->kind == ORR_ATTENTION_GQA || a->kind == ORR_ATTENTION_MLA) {
         macs += (double)a->heads * (a->head_dim + a->v_dim) * keys_seen(a, seq, causal);
     } else if (a->kind == ORR_ATTENTION_LINEAR) {

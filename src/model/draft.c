@@ -216,8 +216,8 @@ orr_status orr_key_u32(const orr_tree *map, const char *const *keys, uint32_t ma
     }
     int64_t number = orr_tree_int(node, INT64_MIN);
     if (number == INT64_MIN) {
-        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
-                           "\"%s\" must be a whole number", key);
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node), "\"%s\" must be a whole number",
+                           key);
     }
     if (number < 0 || number > max) {
         return orr_fail_at(err, number < 0 ? ORR_E_SCHEMA : ORR_E_LIMIT, orr_tree_span(node),
@@ -235,8 +235,8 @@ orr_status orr_key_flag(const orr_tree *map, const char *const *keys, uint8_t *v
         return ORR_OK;
     }
     if (orr_tree_kind_of(node) != ORR_TREE_BOOL) {
-        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
-                           "\"%s\" must be true or false", key);
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node), "\"%s\" must be true or false",
+                           key);
     }
     *value = orr_tree_bool(node, false);
     return ORR_OK;
@@ -278,8 +278,8 @@ orr_status orr_activation_parse(const orr_tree *node, uint8_t *activation, uint8
         return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
                            "an activation must be a word such as \"silu\"");
     }
-    orr_status status = orr_fail_at(err, ORR_E_NAME, orr_tree_span(node),
-                                    "unknown activation \"%.60s\"", text);
+    orr_status status =
+        orr_fail_at(err, ORR_E_NAME, orr_tree_span(node), "unknown activation \"%.60s\"", text);
     int nearest = orr_name_nearest(text, names, COUNT);
     orr_hint(err, "did you mean \"%s\"?", names[nearest < 0 ? 0 : nearest]);
     return status;

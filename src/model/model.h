@@ -117,11 +117,11 @@ typedef struct orr_model {
     uint8_t tied;           /* embedding and head share one matrix */
     uint8_t embedding_norm; /* a norm after the embedding (BLOOM) */
     uint8_t head_bias;
-    uint8_t encoder;    /* bidirectional, BERT-class */
-    uint8_t mtp_layers; /* multi-token-prediction depths */
-    uint8_t assumed;    /* holds parts that are priced approximately (linear attention) */
-    uint8_t norm_bare;  /* of the final norm, as in a layer */
-    uint8_t token_types;     /* rows of a token-type table (BERT) */
+    uint8_t encoder;     /* bidirectional, BERT-class */
+    uint8_t mtp_layers;  /* multi-token-prediction depths */
+    uint8_t assumed;     /* holds parts that are priced approximately (linear attention) */
+    uint8_t norm_bare;   /* of the final norm, as in a layer */
+    uint8_t token_types; /* rows of a token-type table (BERT) */
     uint8_t reserved[2];
     uint32_t kind_count;
     const orr_layer *kind;     /* [kind_count] distinct layers */
@@ -156,5 +156,7 @@ orr_tree *orr_model_write(orr_arena *arena, const orr_model *model);
 orr_status orr_model_find(orr_arena *arena, const char *name, orr_model **out, orr_err *err);
 /* Names of the catalog, sorted, as a list of texts. */
 orr_tree *orr_model_catalog(orr_arena *arena);
+/* The table of card fields {name, type, default, unit, values, doc}, for help and schema. */
+orr_tree *orr_model_fields(orr_arena *arena);
 
 #endif

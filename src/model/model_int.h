@@ -20,8 +20,8 @@ orr_status orr_draft_start(orr_draft *draft, orr_arena *arena, const orr_tree *f
 /* Appends one layer; equal layers share a kind. */
 orr_status orr_draft_add(orr_draft *draft, const orr_layer *layer, orr_err *err);
 /* Checks everything and hands out the model. */
-orr_status orr_draft_finish(orr_draft *draft, const char *name, const char *source,
-                            orr_model **out, orr_err *err);
+orr_status orr_draft_finish(orr_draft *draft, const char *name, const char *source, orr_model **out,
+                            orr_err *err);
 
 /* A plain pre-norm decoder layer that callers then change: RMSNorm, causal rope attention, SiLU
  * gated MLP. */
@@ -33,8 +33,7 @@ const orr_tree *orr_key_find(const orr_tree *map, const char *const *keys, const
  * key. */
 orr_status orr_key_u32(const orr_tree *map, const char *const *keys, uint32_t max, uint32_t *value,
                        orr_err *err);
-orr_status orr_key_flag(const orr_tree *map, const char *const *keys, uint8_t *value,
-                        orr_err *err);
+orr_status orr_key_flag(const orr_tree *map, const char *const *keys, uint8_t *value, orr_err *err);
 #define ORR_KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* "silu", "gelu_new", "relu2" ... to orr_activation; *gated is set where the word itself says so

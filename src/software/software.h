@@ -143,12 +143,15 @@ typedef struct orr_software {
     const orr_tree *evidence;   /* map: field to {value, evidence, note} */
 } orr_software;
 
-/* A field is a plain value, or {value, evidence: code|documentation|measured|fitted|assumed, note};
- * `like: NAME` starts from another profile. */
+/* A profile file has the sections variant, switches, time and memory. A field is a plain value, or
+ * {value, evidence: code|documentation|measured|fitted|assumed, note}; `like: NAME` starts from
+ * another profile. */
 orr_status orr_software_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                              orr_software **out, orr_err *err);
 orr_status orr_software_find(orr_arena *arena, const char *name, orr_software **out, orr_err *err);
 orr_tree *orr_software_catalog(orr_arena *arena);
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
+/* The tables of fields by section, for help and schema. */
+orr_tree *orr_software_fields(orr_arena *arena);
 
 #endif

@@ -1,0 +1,191 @@
+/* The fields of a software profile: four tables over one struct. */
+#include "software/software_int.h"
+
+#include <stddef.h>
+
+static const char *const attention_words[] = {"flash", "unfused", "eager", "eager_fp32", NULL};
+static const char *const loss_words[] = {"native", "te", "fused", "eager", "eager_bf16", NULL};
+static const char *const dispatch_words[] = {"alltoall",    "allgather",   "deepep", "sync-free-1",
+                                             "sync-free-2", "sync-free-3", NULL};
+static const char *const copies_words[] = {"none", "row", "row_and_column", NULL};
+static const char *const placement_words[] = {"even", "slots", "cost_walk", "balanced", NULL};
+static const char *const figure_words[] = {"allocated", "reserved", "device", NULL};
+static const char *const graph_words[] = {"none", "partial", "full_iteration", NULL};
+static const char *const bytes_words[] = {"0", "1", "2", "3", "4", NULL};
+/* Values as in plan.h, which stands above this module. */
+static const char *const sharding_words[] = {"none",  "zero1", "zero2", "zero3",
+                                             "fsdp2", "hsdp",  NULL};
+static const char *const refusal_words[] = {
+    "m-below-pp-less-1", "m-below-pp", "fsdp-pp", "fsdp-ep", "zero2-pp",
+    "moe-tp-no-sp",      "vpp",        "cp",      "ep",      NULL};
+
+#define FLAG(name_, member_, doc_)                                                                 \
+    {.name = name_,                                                                                \
+     .type = ORR_FIELD_BOOL,                                                                       \
+     .offset = offsetof(orr_software, member_),                                                    \
+     .fallback = "no",                                                                             \
+     .doc = doc_}
+#define WORD(name_, member_, values_, fallback_, doc_)                                             \
+    {.name = name_,                                                                                \
+     .type = ORR_FIELD_ENUM,                                                                       \
+     .offset = offsetof(orr_software, member_),                                                    \
+     .values = values_,                                                                            \
+     .fallback = fallback_,                                                                        \
+     .doc = doc_}
+#define REAL(name_, max_, fallback_, doc_)                                                         \
+    {.name = #name_,                                                                               \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = offsetof(orr_software, name_),                                                      \
+     .max = max_,                                                                                  \
+     .fallback = fallback_,                                                                        \
+     .doc = doc_}
+#define SECONDS(name_, doc_)                                                                       \
+    {.name = #name_,                                                                               \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = offsetof(orr_software, name_),                                                      \
+     .max = 100,                                                                                   \
+     .unit = "s",                                                                                  \
+     .fallback = "0",                                                                              \
+     .doc = doc_}
+#define BYTES(name_, fallback_, doc_)                                                              \
+    {.name = #name_,                                                                               \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = offsetof(orr_software, name_),                                                      \
+     .max = 1e13,                                                                                  \
+     .unit = "bytes",                                                                              \
+     .fallback = fallback_,                                                                        \
+     .doc = doc_}
+
+static const orr_field variant_fields[] = {
+    WORD("attention", variant.attention, attention_words, "flash", "Attention kernel."),
+    WORD("loss", variant.loss, loss_words, "native",
+         "Loss kernel: which copies of the logits live."),
+    FLAG("loss_gathered", variant.loss_gathered, "Logits are gathered over TP."),
+    FLAG("fused_norm", variant.fused_norm, "Norms are one kernel."),
+    FLAG("fused_activation", variant.fused_activation,
+         "The gated product is fused: 6 bytes an element kept, else 8."),
+    FLAG("fused_rope", variant.fused_rope, "Rotary positions are one kernel."),
+    FLAG("hidden_dropout", variant.hidden_dropout, "Trains with dropout on hidden states."),
+    FLAG("attention_dropout", variant.attention_dropout, "Trains with dropout on attention."),
+    FLAG("qkv_copy", variant.qkv_copy, "One more contiguous copy of Q, K and V is kept."),
+    FLAG("fused_permute", variant.fused_permute, "MoE permutation kernels are fused."),
+    FLAG("probs_in_activation", variant.probs_in_activation,
+         "MoE probabilities are applied before the second matmul."),
+    FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),
+    FLAG("fused_grad_accumulation", variant.fused_grad_accumulation,
+         "The weight-gradient matmul adds into the main gradient."),
+    WORD("dispatch", variant.dispatch, dispatch_words, "alltoall", "MoE token dispatch."),
+    WORD("fp8_copies", variant.fp8_copies, copies_words, "row_and_column",
+         "fp8 weight copies that are cached under fp8 training."),
+    FLAG("dummy_wgrad", variant.dummy_wgrad,
+         "A bf16 weight-gradient dummy a distinct shape stays allocated."),
+    FLAG("activation_fp8", variant.activation_fp8, "The activation's input is kept in fp8."),
+    FLAG("vocab_unpadded", variant.vocab_unpadded, "The vocabulary is not padded."),
+};
+
+static const orr_field switch_fields[] = {
+    WORD("placement", placement, placement_words, "even", "How layers are put on stages."),
+    WORD("figure", figure, figure_words, "allocated", "Which memory figure its logs print."),
+    FLAG("sequence_parallel", sequence_parallel, "Default where tp > 1."),
+    FLAG("interleaved_default", interleaved_default,
+         "Not stating virtual stages means one layer a chunk."),
+    FLAG("p2p_overlap", p2p_overlap, "Interleaved schedules overlap their sends."),
+    FLAG("dp_overlap_grads", dp_overlap_grads, "Gradient reduction runs under the backward."),
+    FLAG("dp_overlap_params", dp_overlap_params, "Parameter gathers run under the forward."),
+    WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
+    FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),
+    FLAG("optimizer_foreach", optimizer_foreach, "Temporaries of a whole shard at the step."),
+    WORD("param_bytes", param_bytes, bytes_words, "2", "Bytes of a resident parameter."),
+    WORD("default_sharding", default_sharding, sharding_words, "zero1",
+         "Sharding when a plan does not say."),
+    {.name = "refuses",
+     .type = ORR_FIELD_FLAGS,
+     .offset = offsetof(orr_software, refuses),
+     .values = refusal_words,
+     .fallback = "",
+     .doc = "Launches that it refuses."},
+};
+
+static const orr_field time_fields[] = {
+    REAL(tp_overlap_fwd_frac, 1, "0", "TP communication hidden in the forward."),
+    REAL(tp_overlap_bwd_frac, 1, "0", "TP communication hidden in the backward."),
+    REAL(cp_exposed_min_frac, 1, "0.35", "CP communication that always shows."),
+    REAL(ep_overlap_frac, 1, "0.77", "All-to-all hidden where EP overlap is on."),
+    REAL(fsdp_slowdown_frac, 1, "0", "Compute lost while collectives run; 0: unharmed."),
+    REAL(dp_window_frac, 1, "0.8", "Share of one micro-batch's backward that hides gradients."),
+    REAL(dp_exposed_min_frac, 1, "0.05", "DP communication that always shows."),
+    REAL(memop_efficiency_frac, 1, "0.5", "Share of HBM bandwidth of memory-bound kernels."),
+    REAL(attention_efficiency_frac, 1, "0",
+         "Share of peak of fused attention; 0: as calibrated for the architecture."),
+    BYTES(norm_eager_fwd_bytes, "35", "Traffic an element of an eager norm, forward."),
+    BYTES(norm_eager_bwd_bytes, "49", "Traffic an element of an eager norm, backward."),
+    SECONDS(host_fwd_s, "Host time of a layer, forward: the step is never faster."),
+    SECONDS(host_bwd_s, "Host time of a layer, backward."),
+    SECONDS(host_moe_fwd_s, "Host time of an MoE layer, forward."),
+    SECONDS(host_moe_bwd_s, "Host time of an MoE layer, backward."),
+    SECONDS(host_pp_tp_fwd_s,
+            "More of it per layer and further TP rank, with pp > 1 on several nodes."),
+    SECONDS(host_pp_tp_bwd_s, "The same, backward."),
+    SECONDS(step_s, "Constant of a step."),
+    BYTES(optimizer_shard_bytes, "32", "Traffic of the step per parameter of the local shard."),
+    BYTES(optimizer_local_bytes, "8", "And per local parameter: norm, zeroing."),
+    BYTES(accumulate_bytes, "0", "Unfused accumulation, per parameter and micro-batch."),
+    BYTES(grad_wire_bytes, "0", "Reduced bytes per parameter; 0: the gradient's own size."),
+    REAL(straggler_frac, 1, "0.008", "Slower per doubling of nodes."),
+    REAL(p2p_factor, 10, "1", "Multiplies the time of a blocking hop."),
+    REAL(nic_efficiency_frac, 2, "0", "Share of the NIC line rate; 0: the fabric's."),
+    SECONDS(tp_fixed_s, "Added to every TP collective."),
+    REAL(interval_dense_frac, 2, "0.2", "Half width of the 90 % interval, dense models."),
+    REAL(interval_moe_frac, 2, "0.3", "Half width of the 90 % interval, MoE models."),
+};
+
+static const orr_field memory_fields[] = {
+    BYTES(ddp_bucket_bytes, "0", "Flat buckets per parameter when dp > 1."),
+    BYTES(fp32_accumulation_bytes, "0", "Unsharded fp32 gradient copy per parameter."),
+    BYTES(loss_fwd_bytes, "0", "Per logit at the end of the forward; 0: by the kernel."),
+    BYTES(loss_bwd_bytes, "0", "Per logit at the start of the backward; 0: by the kernel."),
+    BYTES(loss_previous_bytes, "0", "Per logit of the previous micro-batch, still referenced."),
+    BYTES(fsdp_unit_bytes, "14", "Gathered buffers per parameter of the largest unit."),
+    BYTES(fsdp_root_bytes, "6", "Gathered buffers per parameter of embedding and head."),
+    REAL(dynamic_factor, 4, "1.16", "Reserved over allocated, of what is not static."),
+    BYTES(unsharded_nh_bytes, "0", "Reserved per token and hidden element x (1 - 1/tp)."),
+    REAL(need_factor, 4, "1", "The factor on what is not static, for the verdict."),
+    BYTES(need_unsharded_nh_bytes, "0", "The unsharded bytes, for the verdict."),
+    BYTES(device_overhead_bytes, "3GiB", "Outside the allocator: context, NCCL, libraries."),
+    REAL(oom_slope, 1000, "17", "Slope of P(OOM) in the logarithm of need / capacity."),
+    REAL(oom_half_frac, 4, "0.94", "Need / capacity at which P(OOM) is one half."),
+};
+
+static const orr_field head_fields[] = {
+    {.name = "name",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(orr_software, name),
+     .fallback = "",
+     .doc = "Catalog name."},
+    {.name = "source",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(orr_software, source),
+     .fallback = "",
+     .doc = "Where the profile comes from."},
+    {.name = "known",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(orr_software, known),
+     .fallback = "yes",
+     .doc = "No: stands in for software without a profile; wide intervals."},
+    {.name = "assumed",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(orr_software, assumed),
+     .fallback = "no",
+     .doc = "Too few runs behind it: intervals widen."},
+};
+
+#define SCHEMA(title_, fields_) {title_, fields_, sizeof fields_ / sizeof *fields_, false}
+const orr_schema orr_software_sections[ORR_SECTION_COUNT] = {
+    SCHEMA("software profile", head_fields),
+    SCHEMA("variant of the software profile", variant_fields),
+    SCHEMA("switches of the software profile", switch_fields),
+    SCHEMA("time of the software profile", time_fields),
+    SCHEMA("memory of the software profile", memory_fields),
+};
+const char *const orr_software_section_names[ORR_SECTION_COUNT] = {"", "variant", "switches",
+                                                                   "time", "memory"};
