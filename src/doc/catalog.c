@@ -67,15 +67,26 @@ static orr_status read_embedded(orr_arena *arena, const orr_embedded *file, orr_
     return orr_doc_read(arena, name, file->bytes, file->length, out, err);
 }
 
+/* How well two names agree: "gpt3-1.3b" and "gpt3-13b" are one without their separators. */
+static int likeness(const char *a, const char *b) {
+    if (!orr_name_equal(a, b)) {
+        return 0;
+    }
+    return strcmp(a, b) == 0 ? 3 : strlen(a) == strlen(b) ? 2 : 1;
+}
+
 /* The file called `name`; also yields the alias file, when there is one. */
 static const orr_embedded *find_file(orr_arena *arena, const orr_catalog *catalog, const char *name,
                                      const orr_embedded **aliases) {
     size_t index = 0;
+    int best = 0;
     const orr_embedded *found = NULL;
     for (const orr_embedded *file; (file = next_file(catalog, &index)) != NULL;) {
+        int likely = is_alias_file(file) ? 0 : likeness(stem_of(arena, file->path), name);
         if (is_alias_file(file)) {
             *aliases = file;
-        } else if (orr_name_equal(stem_of(arena, file->path), name)) {
+        } else if (likely > best) {
+            best = likely;
             found = file;
         }
     }
