@@ -94,6 +94,18 @@ static inline orr_software fixture_software(void) {
                           .oom_half_frac = 0.94};
 }
 
+/* Computes in every format. */
+static inline orr_accelerator fixture_accelerator(double usable_bytes) {
+    orr_accelerator a = {.name = "fixture",
+                         .vendor = ORR_NVIDIA,
+                         .arch = ORR_ARCH_BLACKWELL,
+                         .usable_bytes = usable_bytes};
+    for (int i = 0; i < ORR_DTYPE_COUNT; i++) {
+        a.peak_flops[i] = 1e15;
+    }
+    return a;
+}
+
 /* A plan with its parts filled in; dp follows. */
 static inline orr_plan fixture_plan(const orr_software *software, uint32_t gpus, uint32_t tp,
                                     uint32_t pp, uint32_t cp, uint32_t ep) {
