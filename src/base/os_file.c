@@ -1,8 +1,11 @@
 #include "base/os_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,4 +106,81 @@ orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, ch
     }
     (void)close(fd);
     return status;
+}
+
+static orr_status refuse_write(const char *path, orr_err *err) {
+    return orr_fail(err, ORR_E_IO, "cannot write %s: %s", path, reason(errno));
+}
+
+static bool write_all(int fd, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t wrote = write(fd, bytes, length);
+        if (wrote < 0 && errno != EINTR) {
+            return false;
+        }
+        bytes += wrote < 0 ? 0 : wrote;
+        length -= wrote < 0 ? 0 : (size_t)wrote;
+    }
+    return true;
+}
+
+orr_status orr_os_write_file(const char *path, const char *bytes, size_t length, orr_err *err) {
+    char beside[4096];
+    int n = snprintf(beside, sizeof beside, "%s.tmp-%ld", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof beside) {
+        errno = ENAMETOOLONG;
+        return refuse_write(path, err);
+    }
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return refuse_write(path, err);
+    }
+    bool good = write_all(fd, bytes, length);
+    good = close(fd) == 0 && good;
+    if (!good || rename(beside, path) != 0) {
+        orr_status status = refuse_write(path, err);
+        (void)unlink(beside);
+        return status;
+    }
+    return ORR_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+    const char *const *x = (const char *const *)a, *const *y = (const char *const *)b;
+    return strcmp(*x, *y);
+}
+
+static bool ends_in(const char *name, const char *suffix) {
+    size_t length = strlen(name), tail = strlen(suffix);
+    return length >= tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+orr_status orr_os_list(orr_arena *arena, const char *folder, const char *suffix, size_t max,
+                       const char ***names, size_t *count, orr_err *err) {
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        return orr_fail(err, ORR_E_IO, "cannot list %s: %s", folder,
+                        errno == ENOENT ? "there is no such folder" : reason(errno));
+    }
+    const char **list = (const char **)orr_arena_array(arena, max, sizeof *list);
+    size_t used = 0;
+    bool fits = true;
+    for (struct dirent *entry; fits && (entry = readdir(dir)) != NULL;) {
+        if (ends_in(entry->d_name, suffix)) {
+            fits = used < max;
+            if (fits) {
+                list[used++] = orr_arena_text(arena, entry->d_name);
+            }
+        }
+    }
+    (void)closedir(dir);
+    if (!fits) {
+        return orr_fail(err, ORR_E_LIMIT, "%s holds more than %zu files *%s", folder, max, suffix);
+    }
+    if (used > 0) {
+        qsort(list, used, sizeof *list, compare_names);
+    }
+    *names = list;
+    *count = used;
+    return ORR_OK;
 }

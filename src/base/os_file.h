@@ -1,4 +1,4 @@
-/* Whole files, the one place that asks the operating system for them. */
+/* Whole files and folders, the one place that asks the operating system for them. */
 #ifndef ORR_BASE_OS_FILE_H
 #define ORR_BASE_OS_FILE_H
 
@@ -11,5 +11,11 @@
  * ORR_E_IO, as is a file that cannot be read; more than `limit` bytes is ORR_E_LIMIT. */
 orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, char **out,
                             size_t *length, orr_err *err);
+/* Replaces a file as a whole: a temporary beside it, then a rename. ORR_E_IO. */
+orr_status orr_os_write_file(const char *path, const char *bytes, size_t length, orr_err *err);
+/* Names in a folder that end in `suffix`, sorted by their bytes. ORR_E_IO, or ORR_E_LIMIT beyond
+ * `max` of them. */
+orr_status orr_os_list(orr_arena *arena, const char *folder, const char *suffix, size_t max,
+                       const char ***names, size_t *count, orr_err *err);
 
 #endif

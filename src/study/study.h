@@ -21,5 +21,13 @@ typedef struct orr_study_request {
 /* Result trees of `orrery validate` in its forms; all live in arena. */
 orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                           orr_tree **result, orr_err *err);
+/* Bytes kept for backward, case by case, against counts of saved-tensor hooks (truth: cases.json).
+ */
+orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **result,
+                                 orr_err *err);
+/* Recorded schedules in a folder of vectors (spec: schedules.md §5); files that hold a list are
+ * further tests, reported under `lists`. */
+orr_status orr_study_schedules(orr_arena *arena, const char *folder, orr_tree **result,
+                               orr_err *err);
 
 #endif

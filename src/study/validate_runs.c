@@ -43,8 +43,8 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
                violation[i].effect == ORR_RULE_WARNING) {
             i++;
         }
-        row->skipped = orr_arena_format(arena, "illegal: %s %s", violation[i].rule,
-                                        violation[i].message);
+        row->skipped =
+            orr_arena_format(arena, "illegal: %s %s", violation[i].rule, violation[i].message);
         return ORR_OK;
     }
     if (resolved->plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
@@ -164,8 +164,7 @@ static orr_tree *tables(orr_arena *arena, const orr_judged *rows, uint32_t count
                   {"software", name_software}};
     orr_tree *map = orr_tree_new_map(arena);
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        (void)orr_tree_put(arena, map, groups[g].key,
-                           group_by(arena, rows, count, groups[g].name));
+        (void)orr_tree_put(arena, map, groups[g].key, group_by(arena, rows, count, groups[g].name));
     }
     return map;
 }
@@ -196,10 +195,8 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
         }
     }
     orr_tree *map = orr_tree_new_map(arena);
-    orr_tree *summary =
-        orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
-    orr_tree_put_real(arena, summary, "macro_median",
-                      orr_macro_median(arena, rows, table.count));
+    orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
+    orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, table.count));
     orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, table.count));
     (void)orr_tree_put(arena, map, "skipped", count_skipped(arena, rows, table.count));
     (void)orr_tree_put(arena, map, "by", tables(arena, rows, table.count));
