@@ -7,7 +7,7 @@
 #include "plan/plan_int.h"
 
 /* The profile of software that nobody named. */
-static const char default_software[] = "megatron-core";
+static const char default_software[] = "unknown";
 
 typedef struct resolver {
     orr_arena *arena;
@@ -239,8 +239,8 @@ static void fit_cluster(resolver *r, const orr_cluster *found) {
     bool own = name == NULL || strpbrk(name, "/.") != NULL;
     orr_cluster *cluster = ORR_NEW(r->arena, orr_cluster);
     *cluster = *found;
-    if (!own || cluster->gpus == 0) {
-        cluster->gpus = r->gpus;
+    if (r->gpus > 0 && (!own || cluster->gpus == 0)) {
+        orr_cluster_resize(cluster, r->gpus);
     }
     if (r->fabric != NULL) {
         cluster->fabric = r->fabric;

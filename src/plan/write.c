@@ -64,16 +64,16 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
     };
 }
 
-/* Inputs that came by default, or that were built and not read, are written in full. */
-static void put_inputs(orr_arena *arena, const orr_resolved *r, orr_tree *map) {
-    if (r->model_key == NULL && r->model != NULL) {
-        orr_tree_put(arena, map, "model", orr_model_write(arena, r->model));
+/* Inputs that came by default are named; those that were built and not read are written in full. */
+static void fill_inputs(orr_arena *arena, const orr_resolved *r, plan_keys *keys) {
+    if (keys->model == NULL && r->model != NULL) {
+        keys->model = orr_model_write(arena, r->model);
     }
-    if (r->software_key == NULL && r->software != NULL) {
-        orr_tree_put_text(arena, map, "software", r->software->name);
+    if (keys->software == NULL && r->software != NULL) {
+        keys->software = orr_tree_new_text(arena, r->software->name);
     }
-    if (r->hardware_key == NULL && r->cluster_key == NULL && r->cluster != NULL) {
-        orr_tree_put(arena, map, "cluster", orr_cluster_write(arena, r->cluster));
+    if (keys->hardware == NULL && keys->cluster == NULL && r->cluster != NULL) {
+        keys->cluster = orr_cluster_write(arena, r->cluster);
     }
 }
 
@@ -84,10 +84,10 @@ static bool says_nothing(const orr_tree *value) {
 
 orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved) {
     plan_keys keys = keys_of(arena, resolved);
+    fill_inputs(arena, resolved, &keys);
     orr_schema schema = orr_plan_schema(arena);
     orr_tree *all = orr_schema_write(&schema, arena, &keys);
     orr_tree *out = orr_tree_new_map(arena);
-    put_inputs(arena, resolved, out);
     for (size_t i = 0; i < orr_tree_size(all); i++) {
         const char *key = orr_tree_key(all, i);
         if (!says_nothing(orr_tree_at(all, i))) {
