@@ -44,6 +44,10 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
                                 .machine = orr_machine_of(table->accelerator, dtype),
                                 .in_bytes = stored_bytes(dtype),
                                 .kin = (uint8_t)kin};
+    /* operand bandwidth is laid out for the arithmetic of a unit: it moves with it */
+    orr_machine bf16 = orr_machine_of(table->accelerator, ORR_BF16);
+    prices->constants.unit_Bps *=
+        bf16.peak_flops / bf16.units / (fit->fit.peak_flops / fit->fit.units);
     double extra = GEMM_KIN_RELERR[kin];
     bool native = table->accelerator->peak_flops[dtype] > 0;
     if (native && (dtype == ORR_FP8 || dtype == ORR_MXFP8 || dtype == ORR_FP8_BLOCK)) {

@@ -1,0 +1,174 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "cost/cost.h"
+
+static orr_arena *arena;
+
+static const orr_cost_table *table_of(const char *name, uint32_t gpus, const char *software_name) {
+    orr_err err = {0};
+    orr_accelerator *accelerator = NULL;
+    orr_cluster *cluster = NULL;
+    orr_software *software = NULL;
+    const orr_cost_table *table = NULL;
+    assert_int_equal(orr_accelerator_find(arena, name, &accelerator, &err), ORR_OK);
+    assert_int_equal(orr_cluster_usual(arena, accelerator, gpus, 0, NULL, &cluster, &err), ORR_OK);
+    assert_int_equal(orr_software_find(arena, software_name, &software, &err), ORR_OK);
+    assert_int_equal(orr_cost_table_new(arena, cluster, software, &table, &err), ORR_OK);
+    return table;
+}
+
+static int setup(void **state) {
+    (void)state;
+    arena = orr_arena_new();
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    orr_arena_free(arena);
+    return 0;
+}
+
+static orr_op gemm_op(uint64_t m, uint64_t n, uint64_t k, orr_dtype dtype) {
+    orr_op op = {.kind = ORR_OP_GEMM, .dtype = (uint8_t)dtype, .out_bytes = 2, .dep = {-1, -1}};
+    op.shape.gemm.m = m;
+    op.shape.gemm.n = n;
+    op.shape.gemm.k = k;
+    op.shape.gemm.batch = 1;
+    op.flops = 2.0 * (double)m * (double)n * (double)k;
+    return op;
+}
+
+static orr_op comm_op(orr_collective kind, uint64_t bytes, uint32_t size, uint32_t stride) {
+    orr_op op = {.kind = ORR_OP_COLLECTIVE, .sub = (uint8_t)kind, .stream = ORR_STREAM_DP};
+    op.shape.comm.rank_bytes = bytes;
+    op.shape.comm.size = size;
+    op.shape.comm.stride = stride;
+    op.shape.comm.count = 1;
+    return op;
+}
+
+/* Every accelerator of the catalog gets a price for every kind of op, within the data sheet. */
+static void every_accelerator_is_priced(void **state) {
+    (void)state;
+    orr_tree *names = orr_accelerator_catalog(arena);
+    assert_true(orr_tree_size(names) > 4);
+    for (size_t i = 0; i < orr_tree_size(names); i++) {
+        const char *name = orr_tree_text(orr_tree_at(names, i), "");
+        orr_err err = {0};
+        orr_accelerator *accelerator = NULL;
+        assert_int_equal(orr_accelerator_find(arena, name, &accelerator, &err), ORR_OK);
+        const orr_cost_table *table = table_of(name, 16, "megatron-core");
+        orr_op op = gemm_op(8192, 8192, 8192, ORR_BF16);
+        orr_cost cost = orr_cost_op(table, &op);
+        double peak = accelerator->peak_flops[ORR_BF16] > 0 ? accelerator->peak_flops[ORR_BF16]
+                                                            : accelerator->peak_flops[ORR_FP16];
+        double reached = op.flops / cost.time_s / peak;
+        if (!(reached > 0.2 && reached < 1.0)) {
+            print_error("%s reaches %g of its peak\n", name, reached);
+        }
+        assert_true(reached > 0.2 && reached < 1.0);
+        assert_true(cost.relerr_frac > 0 && cost.relerr_frac < 0.6);
+        cost = orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, 1e9, 1);
+        assert_true(1e9 / cost.time_s < accelerator->hbm_Bps);
+        for (int kind = 0; kind < ORR_COLLECTIVE_COUNT; kind++) {
+            op = comm_op((orr_collective)kind, 1 << 28, 2, 1);
+            cost = orr_cost_op(table, &op);
+            assert_true(cost.time_s > 0 && isfinite(cost.time_s));
+        }
+    }
+}
+
+static void assumptions_are_marked(void **state) {
+    (void)state;
+    orr_op op = gemm_op(4096, 4096, 4096, ORR_BF16);
+    const orr_cost_table *h100 = table_of("h100", 8, "megatron-core");
+    assert_int_equal(orr_cost_op(h100, &op).provenance, ORR_FROM_MODEL);
+    const orr_cost_table *mi300x = table_of("mi300x", 8, "megatron-core");
+    orr_cost assumed = orr_cost_op(mi300x, &op);
+    assert_int_equal(assumed.provenance, ORR_FROM_ASSUMPTION);
+    assert_true(assumed.relerr_frac >= 0.2);
+}
+
+static void collectives_know_where_a_group_lies(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("h100", 64, "megatron-core");
+    orr_op inside = comm_op(ORR_ALL_REDUCE, 1 << 28, 8, 1);
+    orr_op across = comm_op(ORR_ALL_REDUCE, 1 << 28, 8, 8);
+    orr_op alone = comm_op(ORR_ALL_REDUCE, 1 << 28, 1, 1);
+    double near = orr_cost_op(table, &inside).time_s, far = orr_cost_op(table, &across).time_s;
+    assert_true(far > 4 * near);
+    assert_true(orr_cost_op(table, &alone).time_s == 0);
+    /* 64 ranks through 8 NICs a node beat 8 ranks through one */
+    orr_op whole = comm_op(ORR_ALL_REDUCE, 1 << 28, 64, 1);
+    assert_true(orr_cost_op(table, &whole).time_s < far);
+    /* group sizes between the measured ones lie between */
+    double times[9];
+    for (uint32_t n = 2; n <= 8; n++) {
+        orr_op op = comm_op(ORR_ALL_GATHER, 1 << 20, n, 1);
+        times[n] = orr_cost_op(table, &op).time_s;
+    }
+    for (uint32_t n = 3; n <= 8; n++) {
+        assert_true(times[n] > 0.9 * times[n - 1]);
+    }
+    /* so many of them, one after the other */
+    orr_op four = inside;
+    four.shape.comm.count = 4;
+    assert_true(fabs(orr_cost_op(table, &four).time_s / near - 4) < 1e-9);
+    /* a token bound for several ranks of a node crosses once */
+    orr_op plain = comm_op(ORR_ALL_TO_ALL, 1 << 28, 64, 1), once = plain;
+    once.shape.comm.topk = 8;
+    once.shape.comm.experts = 256;
+    assert_true(orr_cost_op(table, &once).time_s < orr_cost_op(table, &plain).time_s);
+}
+
+static void mesh_links_add_up(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("mi300x", 8, "megatron-core");
+    orr_op two = comm_op(ORR_ALL_GATHER, 1 << 30, 2, 1),
+           eight = comm_op(ORR_ALL_GATHER, 1 << 30, 8, 1);
+    double bus2 = 0.5 * (1 << 30) / orr_cost_op(table, &two).time_s;
+    double bus8 = 7 / 8.0 * (1 << 30) / orr_cost_op(table, &eight).time_s;
+    assert_true(bus8 / bus2 > 6 && bus8 / bus2 < 8);
+}
+
+static void software_shapes_memory_ops(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("h100", 8, "megatron-core");
+    orr_op op = {.kind = ORR_OP_MEMORY, .sub = ORR_MEMOP_EAGER, .bytes = 1e8};
+    op.shape.memory.kernels = 6;
+    double forward = orr_cost_op(table, &op).time_s;
+    op.phase = ORR_PHASE_INPUT_GRAD;
+    assert_true(orr_cost_op(table, &op).time_s > forward);
+    op.sub = ORR_MEMOP_NORM_FWD; /* bytes, not elements: far less */
+    assert_true(orr_cost_op(table, &op).time_s < forward / 4);
+}
+
+static void tables_describe_themselves(void **state) {
+    (void)state;
+    orr_tree *tree = orr_cost_table_write(arena, table_of("h100", 8, "megatron-core"));
+    const orr_tree *gemm = orr_tree_at(orr_tree_get(tree, "gemm"), 0);
+    assert_string_equal(orr_tree_text(orr_tree_get(gemm, "fitted_on"), ""), "h100");
+    assert_true(orr_tree_int(orr_tree_get(gemm, "rows"), 0) > 1000);
+    assert_int_equal(orr_tree_size(orr_tree_get(tree, "collectives")), ORR_COLLECTIVE_COUNT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_accelerator_is_priced),
+        cmocka_unit_test(assumptions_are_marked),
+        cmocka_unit_test(collectives_know_where_a_group_lies),
+        cmocka_unit_test(mesh_links_add_up),
+        cmocka_unit_test(software_shapes_memory_ops),
+        cmocka_unit_test(tables_describe_themselves),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
