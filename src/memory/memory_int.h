@@ -111,6 +111,9 @@ typedef struct orr_weighed {
     uint32_t object_count;
     orr_object_bytes *object;
     orr_kind_bytes *kind; /* [chunk_kind_count] */
+    /* Scratch of the rank at work, [vpp] each. */
+    const orr_kind_bytes **rank_kind;
+    double *rank_kept;
 } orr_weighed;
 
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out);

@@ -7,7 +7,8 @@
 
 typedef struct rank_view {
     const orr_weighed *w;
-    const orr_kind_bytes *kind[ORR_MAX_VPP];
+    const orr_kind_bytes **kind; /* [vpp] */
+    double *kept;                /* [vpp] of each, in flight */
     uint32_t vpp;
     double pending_w; /* of the chunk whose weight gradients hold most */
 } rank_view;
@@ -21,44 +22,37 @@ static void keep(orr_peak *out, orr_moment moment, double bytes, uint32_t live) 
 
 /* Bytes in flight besides the running micro-batch of `live->chunk`. */
 static double others(const rank_view *view, const orr_live *live) {
-    double bytes = live->pending_w * view->pending_w;
-    for (uint32_t c = 0; c < view->vpp; c++) {
-        bytes += live->count[c] * view->kind[c]->kept;
+    double even = live->pending_w * view->pending_w, odd = -view->kept[live->chunk];
+    uint32_t c = 0;
+    for (; c + 1 < view->vpp; c += 2) { /* whole numbers: the order of adding does not matter */
+        even += live->count[c] * view->kept[c];
+        odd += live->count[c + 1] * view->kept[c + 1];
     }
-    return bytes - view->kind[live->chunk]->kept;
+    return even + odd + (c < view->vpp ? live->count[c] * view->kept[c] : 0);
 }
 
-static void forward_moments(orr_peak *out, const orr_kind_bytes *kind, double base, uint32_t i) {
-    keep(out, ORR_MOMENT_FORWARD_END, base + kind->instant[ORR_INSTANT_FORWARD].bytes, i);
-}
-
-static void backward_moments(orr_peak *out, const orr_kind_bytes *kind, double base, uint32_t i,
-                             double live_grads) {
-    if (kind->instant[ORR_INSTANT_LOSS].occurs) {
-        keep(out, ORR_MOMENT_LOSS_BACKWARD, base + kind->instant[ORR_INSTANT_LOSS].bytes, i);
-    }
-    if (kind->instant[ORR_INSTANT_BACKWARD].occurs) {
-        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + kind->instant[ORR_INSTANT_BACKWARD].bytes, i);
-    }
-    if (live_grads > 0) {
-        keep(out, ORR_MOMENT_BACKWARD_END, base + live_grads, i);
-    }
-}
-
+/* Tries one live vector. Its running micro-batch is at the worst instant of what it does; a running
+ * weight gradient holds no more than what is counted as waiting for it. */
 static void look_at(const rank_view *view, const orr_static *fixed, uint32_t index, orr_peak *out) {
     const orr_live *live = &view->w->order.live[index];
-    const orr_kind_bytes *kind = view->kind[live->chunk];
-    if (live->event == ORR_SOP_W) {
-        /* Only a running weight gradient: nothing of its micro-batch is counted any more. */
-        double bytes = others(view, live) + kind->kept;
-        keep(out, ORR_MOMENT_LAYER_BACKWARD, fixed->total + bytes, index);
+    const orr_instant *instant = view->kind[live->chunk]->instant;
+    const double base = fixed->total + others(view, live);
+    if (live->event == ORR_SOP_F) {
+        keep(out, ORR_MOMENT_FORWARD_END, base + instant[ORR_INSTANT_FORWARD].bytes, index);
         return;
     }
-    double base = fixed->total + others(view, live);
-    if (live->event == ORR_SOP_F) {
-        forward_moments(out, kind, base, index);
-    } else {
-        backward_moments(out, kind, base, index, fixed->live_grads);
+    if (live->event == ORR_SOP_W) {
+        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + view->kept[live->chunk], index);
+        return;
+    }
+    if (instant[ORR_INSTANT_LOSS].occurs) {
+        keep(out, ORR_MOMENT_LOSS_BACKWARD, base + instant[ORR_INSTANT_LOSS].bytes, index);
+    }
+    if (instant[ORR_INSTANT_BACKWARD].occurs) {
+        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + instant[ORR_INSTANT_BACKWARD].bytes, index);
+    }
+    if (fixed->live_grads > 0) {
+        keep(out, ORR_MOMENT_BACKWARD_END, base + fixed->live_grads, index);
     }
 }
 
@@ -101,10 +95,11 @@ static void split_worst(const rank_view *view, const orr_static *fixed, orr_peak
 }
 
 void orr_memory_peak(const orr_weighed *w, uint32_t rank, const orr_static *fixed, orr_peak *out) {
-    rank_view view = {.w = w, .vpp = w->plan->pipe.vpp};
+    rank_view view = {.w = w, .kind = w->rank_kind, .kept = w->rank_kept, .vpp = w->plan->pipe.vpp};
     *out = (orr_peak){0};
     for (uint32_t c = 0; c < view.vpp; c++) {
         view.kind[c] = &w->kind[w->program->chunk[rank * view.vpp + c]];
+        view.kept[c] = view.kind[c]->kept;
         view.pending_w = orr_max_f64(view.pending_w, view.kind[c]->pending_w);
     }
     for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {

@@ -221,6 +221,7 @@ static void weigh_kind(orr_weighed *w, const orr_chunk *chunk, orr_kind_bytes *k
 
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out) {
     const orr_resolved *resolved = program->resolved;
+    const uint32_t vpp = resolved->plan.pipe.vpp;
     uint32_t parts = 0;
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         parts += program->chunk_kind[k].part_count;
@@ -232,7 +233,9 @@ void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed 
                          .dense_shards = orr_plan_dense_shards(&resolved->plan),
                          .expert_shards = orr_plan_expert_shards(&resolved->plan),
                          .object = ORR_NEW_ARRAY(arena, orr_object_bytes, parts),
-                         .kind = ORR_NEW_ARRAY(arena, orr_kind_bytes, program->chunk_kind_count)};
+                         .kind = ORR_NEW_ARRAY(arena, orr_kind_bytes, program->chunk_kind_count),
+                         .rank_kind = ORR_NEW_ARRAY(arena, const orr_kind_bytes *, vpp),
+                         .rank_kept = ORR_NEW_ARRAY(arena, double, vpp)};
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         weigh_kind(out, &program->chunk_kind[k], &out->kind[k]);
     }
