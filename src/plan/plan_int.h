@@ -21,6 +21,7 @@ typedef enum plan_key {
     KEY_NODES,
     KEY_GPUS,
     KEY_GPUS_PER_NODE,
+    KEY_NIC,
     KEY_TP,
     KEY_SP,
     KEY_PP,
@@ -69,6 +70,7 @@ typedef struct plan_keys {
     uint32_t tp, pp, vpp, first_layers, last_layers, ep, etp, cp, dp;
     uint32_t mbs, gbs, micro_batches, shard_group, group, memory_limit;
     uint32_t overlap, dropout; /* bits */
+    double nic_Bps;
     bool sp, fp8_params;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer;

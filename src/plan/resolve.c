@@ -232,6 +232,19 @@ static void count_gpus(resolver *r, uint32_t usual_node, uint32_t cluster_gpus) 
     }
 }
 
+/* A network that was stated replaces the line rate beyond the scale-up domain. */
+static const orr_cluster *with_nic(resolver *r, const orr_cluster *found) {
+    if (!is_stated(r, KEY_NIC) || !(r->keys.nic_Bps > 0)) {
+        return found;
+    }
+    orr_cluster *cluster = ORR_NEW(r->arena, orr_cluster);
+    *cluster = *found;
+    for (uint32_t i = 1; i < cluster->tier_count; i++) {
+        cluster->tier[i].Bps = r->keys.nic_Bps;
+    }
+    return cluster;
+}
+
 /* A catalog cluster is a kind of node and grows with gpus; a cluster of the user's has the size
  * that it states. */
 static void fit_cluster(resolver *r, const orr_cluster *found) {
@@ -251,7 +264,7 @@ static void fit_cluster(resolver *r, const orr_cluster *found) {
                 "gpus_per_node is %u, but a node of cluster %s has %u", r->keys.gpus_per_node,
                 cluster->name, cluster->gpus_per_node);
     }
-    r->out->cluster = cluster;
+    r->out->cluster = with_nic(r, cluster);
 }
 
 static void find_machine(resolver *r) {
@@ -284,7 +297,7 @@ static void find_machine(resolver *r) {
         return;
     }
     assume(r, KEY_CLUSTER, usual->name, "the accelerator's usual node and network");
-    r->out->cluster = usual;
+    r->out->cluster = with_nic(r, usual);
 }
 
 /* ---- splits --------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .recompute = orr_recompute_name(arena, &p->recompute),
         .gpus = p->gpus,
         .gpus_per_node = r->cluster == NULL ? 0 : r->cluster->gpus_per_node,
+        .nic_Bps = r->cluster == NULL || r->cluster->tier_count < 2 ? 0 : r->cluster->tier[1].Bps,
         .tp = p->split.tp,
         .pp = p->pipe.pp,
         .vpp = p->pipe.vpp,
