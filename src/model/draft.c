@@ -163,7 +163,7 @@ static orr_status check_model(const orr_draft *draft, orr_err *err) {
     const bound bounds[] = {
         {"the hidden width", m->hidden, 1, ORR_MAX_WIDTH},
         {"the vocabulary", m->vocab, 1, ORR_MAX_VOCAB},
-        {"the longest sequence", m->max_seq, m->position == ORR_POSITION_LEARNED, ORR_MAX_SEQ},
+        {"the longest sequence", m->max_seq, 0, ORR_MAX_SEQ},
     };
     ORR_TRY(CHECK_BOUNDS(draft, bounds, err));
     if (draft->added != m->layers) {

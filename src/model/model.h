@@ -111,7 +111,7 @@ typedef struct orr_model {
     uint32_t layers;
     uint32_t hidden;
     uint32_t vocab;         /* unpadded */
-    uint32_t max_seq;       /* rows of a learned position table; else informative, may be 0 */
+    uint32_t max_seq;       /* rows of a learned position table, or informative; 0: not stated */
     uint8_t position;       /* orr_position_kind */
     uint8_t norm;           /* of the final norm */
     uint8_t tied;           /* embedding and head share one matrix */

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "model/hf_int.h"
 
-enum { GUESSED_VOCAB = 50304, GUESSED_POSITIONS = 2048 };
+enum { GUESSED_VOCAB = 50304 };
 
 typedef struct entry {
     const orr_tree *map, *moe, *hybrid;
@@ -156,7 +156,7 @@ static orr_status read_model(const entry *e, orr_model *model, orr_err *err) {
                       : starts_with(e->position, "none")    ? ORR_POSITION_NONE
                                                             : ORR_POSITION_ROPE;
     /* Tables of learned positions are as long as the training sequence, which is not stated. */
-    model->max_seq = model->position == ORR_POSITION_LEARNED ? GUESSED_POSITIONS : 0;
+    model->max_seq = 0; /* not stated there */
     ORR_TRY(orr_key_flag(e->map, ORR_KEYS("tied_embeddings"), &model->tied, err));
     uint32_t mtp = 0;
     ORR_TRY(orr_key_u32(e->map, ORR_KEYS("mtp_layers"), 16, &mtp, err));

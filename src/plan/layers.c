@@ -189,14 +189,18 @@ placing orr_plan_placing(const orr_model *model, const orr_plan *plan, uint32_t 
         return PLACING_SPLIT;
     }
     bool even = model->layers % stages == 0;
+    bool slots = !even && (model->layers + 2) % stages == 0;
     switch (plan->pipe.placement) {
     case ORR_PLACE_SLOTS:
-        if (!even && (model->layers + 2) % stages == 0) {
-            *flags = ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS;
-        }
+        *flags = slots ? ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS : ORR_SPLIT_EVEN;
         return PLACING_SPLIT;
     case ORR_PLACE_COST_WALK: return PLACING_WALK;
     case ORR_PLACE_BALANCED:
+        /* More stages than layers: only the ends may stand without one. */
+        if (slots && model->layers < stages) {
+            *flags = ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS;
+            return PLACING_SPLIT;
+        }
         return even && model->mtp_layers == 0 ? PLACING_SPLIT : PLACING_BALANCED;
     default: return PLACING_SPLIT;
     }

@@ -101,7 +101,10 @@ static void end_key(const linking *l, orr_object_what what, orr_object_key *key)
 static orr_status embedding(linking *l, const orr_object **out, orr_err *err) {
     orr_object_key key;
     end_key(l, ORR_OBJECT_EMBEDDING, &key);
-    key.max_seq = l->model->position == ORR_POSITION_LEARNED ? l->model->max_seq : 0;
+    if (l->model->position == ORR_POSITION_LEARNED) {
+        /* A table of unstated length is as long as the sequence that runs. */
+        key.max_seq = l->model->max_seq > 0 ? l->model->max_seq : l->plan->batch.seq;
+    }
     key.embedding_norm = l->model->embedding_norm;
     return orr_linker_object(l->linker, &key, out, err);
 }

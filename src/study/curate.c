@@ -112,7 +112,7 @@ static const word schedules[] = {
     {"GPipe", "gpipe"},      {"V-Half", "v-half"},
     {"V-Min", "v-min"},      {"ZB-H1", "zb-h1"},
     {"ZB-H2", "zb-h2"},      {"DualPipe", "dualpipe"},
-    {"DualPipeV", "dualpipev"},
+    {"DualPipeV", "dualpipev"}, {"circular GPipe (scan)", "looped-bfs"},
 };
 
 /* "full(block,5 layers/stage)" and the like: n, or 0. */
