@@ -330,9 +330,6 @@ void orr_note_weight(orr_builder *b, uint64_t rows, uint64_t cols) {
         (struct orr_weight_shape){.rows = (uint32_t)rows, .cols = (uint32_t)cols};
 }
 
-void orr_own_norm(orr_builder *b, uint64_t width, bool layer_norm, uint32_t repeat) {
-    orr_own(b, ORR_OWN_REPLICATED, width, repeat);
-    if (layer_norm) {
-        orr_own(b, ORR_OWN_REPLICATED, width, repeat);
-    }
+void orr_own_norm(orr_builder *b, uint64_t width, uint32_t repeat) {
+    orr_own(b, ORR_OWN_REPLICATED, width, repeat * b->norm_tensors);
 }

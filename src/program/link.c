@@ -84,6 +84,8 @@ static void end_key(const linking *l, orr_object_what what, orr_object_key *key)
     key->what = (uint32_t)what;
     key->vocab = orr_link_vocab(model, l->plan);
     key->norm = model->norm;
+    key->norm_bare = model->norm_bare;
+
     key->layer.hidden = model->hidden;
     orr_variant own = {.fused_norm = key->variant.fused_norm,
                        .hidden_dropout = key->variant.hidden_dropout,
@@ -106,6 +108,8 @@ static orr_status embedding(linking *l, const orr_object **out, orr_err *err) {
         key.max_seq = l->model->max_seq > 0 ? l->model->max_seq : l->plan->batch.seq;
     }
     key.embedding_norm = l->model->embedding_norm;
+    key.token_types = l->model->token_types;
+
     return orr_linker_object(l->linker, &key, out, err);
 }
 
@@ -114,6 +118,8 @@ static orr_status head(linking *l, uint8_t ends, const orr_object **out, orr_err
     end_key(l, ORR_OBJECT_HEAD, &key);
     key.tied_first_use = l->model->tied && (ends & END_EMBEDDING_ON_RANK);
     key.head_bias = l->model->head_bias;
+    key.encoder = l->model->encoder;
+
     return orr_linker_object(l->linker, &key, out, err);
 }
 

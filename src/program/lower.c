@@ -146,6 +146,7 @@ static orr_sizes sizes_of(const orr_object_key *key) {
     if (mlp->experts > 0) {
         z.rows = z.sharded * mlp->topk * split->etp;
         z.experts = mlp->experts / split->ep;
+        z.expert_h = mlp->latent > 0 ? mlp->latent : z.h;
         z.expert_ffn = mlp->expert_ffn / split->etp;
         z.shared_ffn = mlp->shared_ffn / t;
     }
@@ -159,6 +160,9 @@ static void begin(orr_builder *b, const orr_object_key *key) {
     b->key = key;
     b->size = sizes_of(key);
     b->layer_norm = b->size.norm_stats == 8;
+    uint8_t bare = key->what == ORR_OBJECT_LAYER ? key->layer.norm_bare : key->norm_bare;
+    b->norm_tensors = !b->layer_norm ? 1 : bare < 2 ? 2u - bare : 0;
+
     b->tensor = key->split.tp > 1;
     b->sequence = b->tensor && key->split.sp;
     b->gemm_dtype = (uint8_t)gemm_dtype(key->numeric.precision);
@@ -178,7 +182,7 @@ static void add_layer_norm(orr_builder *b, uint16_t name, uint16_t modules) {
     uint16_t outer = b->modules;
     b->modules |= modules;
     orr_add_norm(b, name, (double)b->size.sharded * (double)b->size.h);
-    orr_own_norm(b, b->size.h, b->layer_norm, 1);
+    orr_own_norm(b, b->size.h, 1);
     b->modules = outer;
 }
 

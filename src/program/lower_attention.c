@@ -142,10 +142,14 @@ static void add_rope(orr_builder *b, double elements) {
 }
 
 static void own_head_norms(orr_builder *b) {
-    bool layer_norm = b->key->layer.norm == ORR_NORM_LAYER;
-    if (b->key->layer.attention.qk_norm) {
-        orr_own_norm(b, b->size.d, layer_norm, 2);
+    uint8_t norm = b->key->layer.attention.qk_norm;
+    if (norm == ORR_QK_NORM_HEAD) {
+        orr_own(b, ORR_OWN_REPLICATED, b->size.d, 2);
+    } else if (norm == ORR_QK_NORM_ALL) {
+        orr_own(b, ORR_OWN_SHARDED, b->size.heads * b->size.d, 1);
+        orr_own(b, ORR_OWN_SHARDED, b->size.kv_heads * b->size.d, 1);
     }
+
     if (b->key->layer.attention.sinks) {
         orr_own(b, ORR_OWN_SHARDED, b->size.heads, 1);
     }
@@ -158,7 +162,8 @@ static void lower_grouped(orr_builder *b) {
     uint64_t width = z->heads * z->d + z->kv_heads * (z->d + z->dv) + gate;
     double n = (double)z->n, q_and_k = n * (double)((z->heads + z->kv_heads) * z->d);
     orr_add_column(b, (orr_linear){.name = ORR_N_QKV, .tokens = z->n, .out = width, .in = z->h});
-    orr_own_linear(b, ORR_OWN_SHARDED, width, z->h, a->bias_qkv ? width : 0, ORR_OWN_SHARDED, 1);
+    orr_own_linear(b, ORR_OWN_SHARDED, width, z->h, a->bias_qkv ? width - gate : 0, ORR_OWN_SHARDED,
+                   1);
     own_head_norms(b);
     if (a->qk_norm) {
         orr_add_norm(b, ORR_N_Q_LN, q_and_k);
@@ -172,25 +177,24 @@ static void lower_grouped(orr_builder *b) {
 static void lower_latent(orr_builder *b) {
     const orr_attention *a = &b->key->layer.attention;
     const orr_sizes *z = &b->size;
-    bool layer_norm = b->key->layer.norm == ORR_NORM_LAYER;
     uint64_t q_width = z->heads * z->d, nope = z->d - a->rope_dim;
-    uint64_t kv_width = z->heads * (nope + z->dv);
+    uint64_t kv_width = z->heads * (nope + z->dv), down = a->kv_lora + a->rope_dim;
     uint16_t outer = b->modules;
     if (a->q_lora) {
         orr_add_linear(
             b,
             (orr_linear){.name = ORR_N_Q_DOWN, .tokens = z->sharded, .out = a->q_lora, .in = z->h});
-        orr_own_linear(b, ORR_OWN_REPLICATED, a->q_lora, z->h, 0, ORR_OWN_REPLICATED, 1);
+        orr_own_linear(b, ORR_OWN_REPLICATED, a->q_lora, z->h, a->bias_qkv ? a->q_lora : 0,
+                       ORR_OWN_REPLICATED, 1);
     }
-    orr_add_linear(b, (orr_linear){.name = ORR_N_KV_DOWN,
-                                   .tokens = z->sharded,
-                                   .out = a->kv_lora + a->rope_dim,
-                                   .in = z->h});
-    orr_own_linear(b, ORR_OWN_REPLICATED, a->kv_lora + a->rope_dim, z->h, 0, ORR_OWN_REPLICATED, 1);
+    orr_add_linear(
+        b, (orr_linear){.name = ORR_N_KV_DOWN, .tokens = z->sharded, .out = down, .in = z->h});
+    orr_own_linear(b, ORR_OWN_REPLICATED, down, z->h, a->bias_qkv ? down : 0, ORR_OWN_REPLICATED,
+                   1);
     b->modules |= ORR_MODULE_MLA_UP_PROJ;
     if (a->q_lora) {
         orr_add_norm(b, ORR_N_Q_NORM, (double)(z->sharded * a->q_lora));
-        orr_own_norm(b, a->q_lora, layer_norm, 1);
+        orr_own(b, ORR_OWN_REPLICATED, a->q_lora, 1);
     }
     orr_add_column(b, (orr_linear){.name = a->q_lora ? ORR_N_Q_UP : ORR_N_Q_PROJ,
                                    .tokens = z->n,
@@ -199,7 +203,7 @@ static void lower_latent(orr_builder *b) {
     orr_own_linear(b, ORR_OWN_SHARDED, q_width, a->q_lora ? a->q_lora : z->h, 0, ORR_OWN_SHARDED,
                    1);
     orr_add_norm(b, ORR_N_KV_NORM, (double)(z->sharded * a->kv_lora));
-    orr_own_norm(b, a->kv_lora, layer_norm, 1);
+    orr_own(b, ORR_OWN_REPLICATED, a->kv_lora, 1);
     orr_add_column(
         b, (orr_linear){.name = ORR_N_KV_UP, .tokens = z->n, .out = kv_width, .in = a->kv_lora});
     orr_own_linear(b, ORR_OWN_SHARDED, kv_width, a->kv_lora, 0, ORR_OWN_SHARDED, 1);

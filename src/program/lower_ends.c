@@ -1,10 +1,6 @@
 /* Embedding, head with loss, and what a multi-token-prediction depth adds to its layer. */
 #include "program/lower_int.h"
 
-static bool is_layer_norm(const orr_builder *b) {
-    return b->key->norm == ORR_NORM_LAYER;
-}
-
 /* Every TP rank looks up the ids of its own rows; the sum over ranks is the embedding. */
 static void add_lookup(orr_builder *b) {
     /* Read a row and write it; gradients are read and added into the table. */
@@ -37,8 +33,13 @@ void orr_lower_embedding(orr_builder *b) {
         orr_add_elementwise(b, ORR_N_POSITION, stream, 6, 4, 1);
         orr_keep(b, ORR_N_POSITION, ORR_N_T_IDS, 8 * z->n, 0, 0);
     }
+    if (b->key->token_types > 0) {
+        orr_own(b, ORR_OWN_REPLICATED, (uint64_t)b->key->token_types * z->h, 1);
+        orr_add_elementwise(b, ORR_N_TOKEN_TYPE, stream, 6, 4, 1);
+        orr_keep(b, ORR_N_TOKEN_TYPE, ORR_N_T_IDS, 8 * z->n, 0, 0);
+    }
     if (b->key->embedding_norm) {
-        orr_own_norm(b, z->h, is_layer_norm(b), 1);
+        orr_own_norm(b, z->h, 1);
         orr_add_norm(b, ORR_N_EMBEDDING_NORM, stream);
         orr_keep_norm(b, ORR_N_EMBEDDING_NORM, z->sharded, z->h, 0);
     }
@@ -84,11 +85,29 @@ static void add_loss(orr_builder *b) {
     }
 }
 
+/* An encoder's head begins with a projection and an activation of its own, on every TP rank. */
+static void add_transform(orr_builder *b) {
+    const orr_sizes *z = &b->size;
+    uint64_t elements = z->sharded * z->h;
+    orr_add_linear(
+        b, (orr_linear){
+               .name = ORR_N_TRANSFORM, .tokens = z->sharded, .out = z->h, .in = z->h, .wide = 1});
+    orr_own(b, ORR_OWN_REPLICATED, z->h * z->h, 1);
+    orr_own(b, ORR_OWN_REPLICATED, z->h, 1);
+    orr_keep(b, ORR_N_TRANSFORM, ORR_N_T_INPUT, 2 * elements, 0, 0);
+    orr_add_elementwise(b, ORR_N_TRANSFORM, (double)elements, 4, 6, 1);
+    orr_keep(b, ORR_N_TRANSFORM, ORR_N_T_GATED, 2 * elements, 0, 0);
+}
+
 /* Final norm, logits, loss. */
 static void add_head(orr_builder *b) {
     const orr_sizes *z = &b->size;
+    if (b->key->encoder) {
+        add_transform(b);
+    }
+
     orr_add_norm(b, ORR_N_FINAL_NORM, (double)z->sharded * (double)z->h);
-    orr_own_norm(b, z->h, is_layer_norm(b), 1);
+    orr_own_norm(b, z->h, 1);
     orr_keep_norm(b, ORR_N_FINAL_NORM, z->sharded, z->h, 0);
     orr_add_column(
         b,
@@ -119,7 +138,7 @@ void orr_lower_mtp(orr_builder *b) {
     orr_keep(b, ORR_N_EMBEDDING, ORR_N_T_IDS, 8 * z->n, 0, 0);
     uint32_t copies = b->key->tied_first_use == 0 ? 1 : b->key->tied_first_use == 2 ? 2 : 0;
     orr_own(b, ORR_OWN_SHARDED, z->vocab * z->h, copies);
-    orr_own_norm(b, z->h, is_layer_norm(b), 2);
+    orr_own_norm(b, z->h, 2);
     orr_add_norm(b, ORR_N_MTP_ENORM, stream);
     orr_keep_norm(b, ORR_N_MTP_ENORM, z->sharded, z->h, 0);
     orr_add_norm(b, ORR_N_MTP_HNORM, stream);

@@ -21,6 +21,7 @@ typedef struct orr_sizes {
     uint64_t vocab;    /* v, or all of it where the loss gathers */
     uint64_t rows;     /* r: token copies that reach this rank's experts */
     uint64_t experts;  /* on this rank */
+    uint64_t expert_h; /* width that experts read and write */
     uint64_t expert_ffn, shared_ffn;
     uint64_t scores;     /* elements of one rank's attention score matrix */
     uint64_t norm_stats; /* st: bytes of statistics a token */
@@ -43,6 +44,7 @@ typedef struct orr_builder {
     double element_bytes;           /* of a linear's input as computed and gathered */
     bool low;                       /* linears run in fp8 or less */
     bool layer_norm;                /* else root-mean-square norms */
+    uint32_t norm_tensors;          /* parameters of a norm */
     bool tensor, sequence;          /* TP over more than one rank; with sequence-parallel regions */
     uint32_t saved_count, tensor_count, weight_count;
     orr_saved saved[ORR_MAX_SAVED];
@@ -129,7 +131,8 @@ void orr_own_linear(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t col
                     orr_owner bias_owner, uint32_t repeat);
 /* A weight that gets a bf16 gradient dummy where the framework keeps those. */
 void orr_note_weight(orr_builder *b, uint64_t rows, uint64_t cols);
-void orr_own_norm(orr_builder *b, uint64_t width, bool layer_norm, uint32_t repeat);
+/* One of the layer's own kind; the norms of latents and heads have a weight alone. */
+void orr_own_norm(orr_builder *b, uint64_t width, uint32_t repeat);
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 

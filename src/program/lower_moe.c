@@ -35,17 +35,17 @@ static void add_exchange(orr_builder *b, uint16_t name, bool out) {
     if (b->key->variant.dispatch == ORR_DISPATCH_ALLGATHER) { /* of every rank's tokens */
         comm.size = back.size = split->ep * split->etp;
         comm.stride = back.stride = 1;
-        comm.bytes = back.bytes = 2 * z->sharded * z->h * comm.size;
+        comm.bytes = back.bytes = 2 * z->sharded * z->expert_h * comm.size;
         comm.kind = out ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER;
         back.kind = out ? ORR_REDUCE_SCATTER : ORR_ALL_GATHER;
     } else if (sends_once(b)) {
         double copies = destinations(split->ep, mlp->experts, mlp->topk);
-        comm.bytes = (uint64_t)(2 * (double)(z->sharded * z->h) * copies + 0.5);
+        comm.bytes = (uint64_t)(2 * (double)(z->sharded * z->expert_h) * copies + 0.5);
         comm.topk = mlp->topk;
         comm.experts = mlp->experts;
         back = comm;
     } else {
-        comm.bytes = back.bytes = 2 * z->sharded * mlp->topk * z->h;
+        comm.bytes = back.bytes = 2 * z->sharded * mlp->topk * z->expert_h;
     }
     orr_add_comm(b, ORR_PHASE_FORWARD, comm);
     orr_add_comm(b, ORR_PHASE_INPUT_GRAD, back);
@@ -61,7 +61,7 @@ static void add_expert_tp(orr_builder *b, bool out) {
                      .stream = ORR_STREAM_TP,
                      .class = ORR_CLASS_TP,
                      .kind = out ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER,
-                     .bytes = 2 * b->size.rows * b->size.h,
+                     .bytes = 2 * b->size.rows * b->size.expert_h,
                      .size = split->etp,
                      .stride = 1};
     orr_add_comm(b, ORR_PHASE_FORWARD, comm);
@@ -88,7 +88,7 @@ static void add_router(orr_builder *b) {
 static void add_permute(orr_builder *b, bool out) {
     const orr_sizes *z = &b->size;
     const orr_mlp *mlp = &b->key->layer.mlp;
-    double tokens = (double)(z->sharded * z->h), copies = tokens * mlp->topk;
+    double tokens = (double)(z->sharded * z->expert_h), copies = tokens * mlp->topk;
     uint32_t kernels = b->key->variant.fused_permute ? 1 : 4;
     double bytes = out ? 2 * (copies + tokens) : 2 * copies;
     uint16_t name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE;
@@ -103,7 +103,7 @@ static void add_sort(orr_builder *b, bool out) {
     bool exchanges =
         b->key->split.ep > 1 && b->key->variant.dispatch == ORR_DISPATCH_ALLTOALL && z->experts > 1;
     if (exchanges) {
-        double bytes = 4 * (double)(z->rows * z->h);
+        double bytes = 4 * (double)(z->rows * z->expert_h);
         uint16_t name = out ? ORR_N_SORT : ORR_N_UNSORT;
         orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
                        1);
@@ -117,21 +117,37 @@ static void add_experts(orr_builder *b) {
     const orr_sizes *z = &b->size;
     uint64_t up = mlp->gated ? 2 * z->expert_ffn : z->expert_ffn;
     uint32_t experts = (uint32_t)z->experts;
-    orr_add_linear(
-        b, (orr_linear){
-               .name = ORR_N_EXPERT_FC1, .tokens = z->rows, .out = up, .in = z->h, .expert = 1});
-    orr_own_linear(b, ORR_OWN_EXPERT, up, z->h, mlp->bias ? up : 0, ORR_OWN_EXPERT, experts);
+    orr_add_linear(b, (orr_linear){.name = ORR_N_EXPERT_FC1,
+                                   .tokens = z->rows,
+                                   .out = up,
+                                   .in = z->expert_h,
+                                   .expert = 1});
+    orr_own_linear(b, ORR_OWN_EXPERT, up, z->expert_h, mlp->bias ? up : 0, ORR_OWN_EXPERT, experts);
     uint16_t outer = b->modules;
     b->modules |= ORR_MODULE_MOE_ACT;
     orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->rows * (double)z->expert_ffn);
     b->modules = outer;
     orr_add_linear(b, (orr_linear){.name = ORR_N_EXPERT_FC2,
                                    .tokens = z->rows,
-                                   .out = z->h,
+                                   .out = z->expert_h,
                                    .in = z->expert_ffn,
                                    .expert = 1});
-    orr_own_linear(b, ORR_OWN_EXPERT, z->h, z->expert_ffn, mlp->bias ? z->h : 0, ORR_OWN_EXPERT,
-                   experts);
+    orr_own_linear(b, ORR_OWN_EXPERT, z->expert_h, z->expert_ffn, mlp->bias ? z->expert_h : 0,
+                   ORR_OWN_EXPERT, experts);
+}
+
+/* Routed experts may work in a narrower width than the stream. */
+static void add_latent(orr_builder *b, bool down) {
+    const orr_sizes *z = &b->size;
+    if (z->expert_h == z->h) {
+        return;
+    }
+    uint64_t out = down ? z->expert_h : z->h, in = down ? z->h : z->expert_h;
+    orr_add_linear(b, (orr_linear){.name = down ? ORR_N_LATENT_DOWN : ORR_N_LATENT_UP,
+                                   .tokens = z->sharded,
+                                   .out = out,
+                                   .in = in});
+    orr_own_linear(b, ORR_OWN_REPLICATED, out, in, 0, ORR_OWN_REPLICATED, 1);
 }
 
 static void add_shared(orr_builder *b) {
@@ -160,6 +176,7 @@ void orr_lower_moe(orr_builder *b) {
     b->modules |= ORR_MODULE_MOE;
     orr_fork start = orr_fork_here(b);
     add_router(b);
+    add_latent(b, true);
     add_permute(b, true);
     add_exchange(b, ORR_N_DISPATCH, true);
     add_expert_tp(b, true);
@@ -169,6 +186,7 @@ void orr_lower_moe(orr_builder *b) {
     add_expert_tp(b, false);
     add_exchange(b, ORR_N_COMBINE, false);
     add_permute(b, false);
+    add_latent(b, false);
     if (b->size.shared_ffn > 0) {
         orr_fork routed = orr_fork_switch(b, start);
         add_shared(b);

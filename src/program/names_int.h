@@ -18,11 +18,13 @@
     X(ROUTER, "moe.router") X(DISPATCH, "moe.dispatch") X(COMBINE, "moe.combine")                  \
     X(EXPERT_FC1, "moe.experts.fc1") X(EXPERT_ACT, "moe.experts.act")                              \
     X(EXPERT_FC2, "moe.experts.fc2")                                                               \
+    X(LATENT_DOWN, "moe.latent_down") X(LATENT_UP, "moe.latent_up")                                \
     X(SHARED_FC1, "moe.shared.fc1") X(SHARED_ACT, "moe.shared.act")                                \
     X(SHARED_FC2, "moe.shared.fc2") X(SHARED_GATE, "moe.shared.gate")                              \
     X(EMBEDDING, "embedding") X(POSITION, "embedding.position") X(EMBEDDING_NORM, "embedding.norm")\
     X(EMBEDDING_DROPOUT, "emb_dropout")                                                            \
     X(FINAL_NORM, "final_norm") X(OUTPUT, "output") X(LOSS, "loss")                                \
+    X(TOKEN_TYPE, "embedding.token_type") X(TRANSFORM, "output.transform")                          \
     X(MTP_ENORM, "mtp.enorm") X(MTP_HNORM, "mtp.hnorm") X(MTP_PROJ, "mtp.eh_proj")                 \
     /* ops only */                                                                                 \
     X(SCORES, "attn.core.scores") X(CONTEXT, "attn.core.context") X(SOFTMAX, "attn.core.softmax")  \

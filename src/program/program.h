@@ -135,6 +135,7 @@ typedef struct orr_object_key {
      * this object uses too (head: tied with the embedding; MTP: embedding and head), so it adds
      * none; 0: it brings one; 2: both (MTP). */
     uint8_t norm, tied_first_use, embedding_norm, head_bias;
+    uint8_t norm_bare, token_types, encoder, reserved;
     orr_layer layer;
     orr_split split;
     uint32_t mbs, seq;

@@ -77,9 +77,11 @@ static void keep_head_norms(orr_builder *b, views *v) {
     } else {
         orr_keep(b, ORR_N_Q_LN, ORR_N_T_Q, 2 * z->n * z->heads * z->d, WHOLE, 0);
     }
-    orr_keep(b, ORR_N_Q_LN, ORR_N_T_STATS, b->size.norm_stats * z->n * z->heads, WHOLE, 0);
+    bool whole = b->key->layer.attention.qk_norm == ORR_QK_NORM_ALL; /* else statistics a head */
+    uint64_t q_rows = z->n * (whole ? 1 : z->heads), k_rows = z->n * (whole ? 1 : z->kv_heads);
+    orr_keep(b, ORR_N_Q_LN, ORR_N_T_STATS, b->size.norm_stats * q_rows, WHOLE, 0);
     keep_qkv(b, v, ORR_N_K_LN, WHOLE, 0);
-    orr_keep(b, ORR_N_K_LN, ORR_N_T_STATS, b->size.norm_stats * z->n * z->kv_heads, WHOLE, 0);
+    orr_keep(b, ORR_N_K_LN, ORR_N_T_STATS, b->size.norm_stats * k_rows, WHOLE, 0);
 }
 
 /* Fused attention copies q, k, v to its own layout and keeps the logarithms of row sums. */
@@ -284,12 +286,19 @@ static void keep_moe(orr_builder *b) {
     } else {
         orr_keep(b, ORR_N_DISPATCH, ORR_N_T_INDEX, 16 * z->rows, dropped, 0);
     }
-    orr_keep_input(b, ORR_N_EXPERT_FC1, z->rows * z->h, dropped);
+    if (z->expert_h != z->h) {
+        if (b->low) { /* else the router has it */
+            orr_keep_input(b, ORR_N_LATENT_DOWN, z->sharded * z->h, dropped);
+        }
+        orr_keep_input(b, ORR_N_LATENT_UP, z->sharded * z->expert_h, dropped);
+    }
+    orr_keep_input(b, ORR_N_EXPERT_FC1, z->rows * z->expert_h, dropped);
     orr_keep(b, ORR_N_EXPERT_ACT, ORR_N_T_PROBS32, 4 * z->rows, dropped, 0);
     keep_activation(b, ORR_N_EXPERT_ACT, ORR_N_EXPERT_FC2, z->rows, z->expert_ffn, dropped,
                     MOE_ACT);
     if (!variant->probs_in_activation) { /* weighted after fc2: its output and 16-bit weights */
-        orr_keep(b, ORR_N_COMBINE, ORR_N_T_ROWS, 2 * z->rows * z->h + 2 * z->rows, dropped, 0);
+        orr_keep(b, ORR_N_COMBINE, ORR_N_T_ROWS, 2 * z->rows * z->expert_h + 2 * z->rows, dropped,
+                 0);
     }
     if (z->shared_ffn > 0) {
         if (b->low) {
