@@ -28,7 +28,9 @@ typedef enum orr_hf_flag {
     ORR_HF_HALF_FFN = 1 << 19,    /* intermediate_size counts gate and up together */
     ORR_HF_WINDOWED = 1 << 20,    /* sliding_window alone switches every layer */
     ORR_HF_ROUTER_BIAS = 1 << 21, /* aux-loss-free */
-    ORR_HF_MIXERS = 1 << 22       /* state-space mixers and nothing else */
+    ORR_HF_MIXERS = 1 << 22,      /* state-space mixers and nothing else */
+    ORR_HF_QK_PER_HEAD = 1 << 23, /* a norm that is asked for has weights of its own in each head */
+    ORR_HF_QK_BARE = 1 << 24      /* a norm that is asked for has no parameters: not counted */
 } orr_hf_flag;
 
 typedef struct orr_hf_family {

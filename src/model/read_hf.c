@@ -110,9 +110,10 @@ static orr_status read_qk_norm(const orr_tree *map, const orr_hf_family *family,
                                orr_err *err) {
     uint8_t wanted = has(family, ORR_HF_QK_NORM | ORR_HF_QK_NORM_ALL);
     ORR_TRY(orr_key_flag(map, ORR_KEYS("use_qk_norm", "qk_layernorm", "qk_norm"), &wanted, err));
-    a->qk_norm = !wanted                           ? ORR_QK_NORM_NONE
-                 : has(family, ORR_HF_QK_NORM_ALL) ? ORR_QK_NORM_ALL
-                                                   : ORR_QK_NORM_HEAD;
+    bool whole = has(family, ORR_HF_QK_NORM_ALL | ORR_HF_QK_PER_HEAD);
+    a->qk_norm = !wanted || has(family, ORR_HF_QK_BARE) ? ORR_QK_NORM_NONE
+                 : whole                                ? ORR_QK_NORM_ALL
+                                                        : ORR_QK_NORM_HEAD;
     return ORR_OK;
 }
 
@@ -294,8 +295,10 @@ static orr_status read_scalars(const orr_tree *file, const orr_tree *map,
                     err));
     ORR_TRY(orr_key_flag(file, ORR_KEYS("tie_word_embeddings"), &model->tied, err));
     ORR_TRY(orr_key_flag(map, ORR_KEYS("tie_word_embeddings"), &model->tied, err));
+    ORR_TRY(orr_key_flag(map, ORR_KEYS("lm_head_bias"), &model->head_bias, err));
     uint32_t mtp = 0;
-    ORR_TRY(orr_key_u32(map, ORR_KEYS("num_nextn_predict_layers"), 16, &mtp, err));
+    ORR_TRY(
+        orr_key_u32(map, ORR_KEYS("num_nextn_predict_layers", "num_mtp_modules"), 16, &mtp, err));
     model->mtp_layers = (uint8_t)mtp;
     return read_positions(map, family, model, err);
 }

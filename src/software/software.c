@@ -57,11 +57,16 @@ static orr_status unwrap(orr_arena *arena, const orr_tree *section, bool numbers
         const orr_tree *node = orr_tree_at(section, i);
         const orr_tree *value = node;
         size_t index = EVIDENCE_WORDS;
+        orr_tree *stated = NULL;
         if (orr_tree_kind_of(node) == ORR_TREE_MAP) {
             ORR_TRY(read_evidence(node, &index, err));
             value = orr_tree_get(node, "value");
-            orr_tree_put(arena, evidence, key, orr_tree_copy(arena, node));
+            stated = orr_tree_copy(arena, node);
+        } else {
+            stated = orr_tree_new_map(arena);
+            orr_tree_put(arena, stated, "value", orr_tree_copy(arena, node));
         }
+        orr_tree_put(arena, evidence, key, stated);
         orr_tree *copy = orr_tree_copy(arena, value);
         orr_tree_set_span(copy, orr_tree_span(node));
         orr_tree_put(arena, *plain, key, copy);
@@ -146,7 +151,8 @@ orr_tree *orr_software_fields(orr_arena *arena) {
     return out;
 }
 
-/* Values with their evidence, in the form that the reader takes. */
+/* What the profile states, with its evidence, in the form that the reader takes. Fields that are
+ * not stated hold the defaults of the tables. */
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software) {
     orr_tree *out = orr_schema_write(&orr_software_sections[ORR_SECTION_HEAD], arena, software);
     for (size_t s = 1; s < ORR_SECTION_COUNT; s++) {
@@ -155,9 +161,11 @@ orr_tree *orr_software_write(orr_arena *arena, const orr_software *software) {
             orr_tree_put(arena, out, orr_software_section_names[s], orr_tree_new_map(arena));
         for (size_t i = 0; i < orr_tree_size(plain); i++) {
             const char *key = orr_tree_key(plain, i);
-            const orr_tree *wrapped = orr_tree_get(software->evidence, key);
-            orr_tree_put(arena, section, key,
-                         orr_tree_copy(arena, wrapped != NULL ? wrapped : orr_tree_at(plain, i)));
+            const orr_tree *stated = orr_tree_get(software->evidence, key);
+            if (stated != NULL) {
+                orr_tree *entry = orr_tree_put(arena, section, key, orr_tree_copy(arena, stated));
+                orr_tree_put(arena, entry, "value", orr_tree_copy(arena, orr_tree_at(plain, i)));
+            }
         }
     }
     return out;

@@ -140,7 +140,7 @@ typedef struct orr_software {
     /* half width of the 90 % interval of throughput: by kind, and for scaling a measured run */
     double interval_dense_frac, interval_moe_frac, interval_anchored_frac;
     uint32_t fitted_parameters; /* how many values above are fitted, by their own evidence */
-    const orr_tree *evidence;   /* map: field to {value, evidence, note} */
+    const orr_tree *evidence;   /* map: stated field to {value, evidence, note} */
 } orr_software;
 
 /* A profile file has the sections variant, switches, time and memory. A field is a plain value, or
