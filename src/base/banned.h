@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef ORR_INSIDE_BASE
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets atoi atol atof
 #pragma GCC poison strtol strtoul strtoll strtod malloc calloc realloc free
+/* Nothing is ever executed on a user's behalf. */
+#pragma GCC poison system popen execl execlp execle execv execvp execve fork vfork posix_spawn
 #endif
 #pragma GCC poison localtime gmtime ctime asctime rand srand tmpnam mktemp alloca setjmp longjmp
 

@@ -43,6 +43,9 @@ typedef struct settings {
     size_t count, capacity;
 } settings;
 void orr_settings_add(orr_arena *arena, settings *list, setting one);
+/* A scalar or list of a typed file; maps and nulls are left out. */
+void orr_settings_add_node(orr_arena *arena, settings *list, const char *name,
+                           const orr_tree *node);
 
 /* How many processes a launcher starts; 0: not stated. */
 typedef struct launch {
@@ -100,8 +103,19 @@ const megatron_arg *orr_megatron_find(const char *name); /* "_" and "-" are one 
 bool orr_megatron_other(const char *name, char *arity, bool *matters);
 bool orr_megatron_knows(const char *name); /* either of them */
 void orr_megatron_words(importer *im, const launch *found, settings *out);
-/* Settings to keys. gpus (0: unknown) serves the default of the global batch. */
-void orr_megatron_keys(importer *im, const settings *list, const char *model_name, uint32_t gpus);
+/* What the settings stand on. */
+typedef struct megatron_ground {
+    const char *model_name; /* of the card, or of a catalog */
+    bool by_name;           /* no sizes are given: the model is the catalog's */
+    const char *software;   /* NULL: Megatron-LM's, by its arguments */
+    uint32_t gpus;          /* for the default of the global batch; 0: unknown */
+} megatron_ground;
+void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground);
+
+/* Primus: an experiment file with modules.pre_trainer. path (may be NULL) is where it was read;
+ * files it extends are looked for around it. */
+bool orr_primus_is(const orr_tree *tree);
+orr_status orr_primus_import(importer *im, const orr_tree *tree, const char *path, orr_err *err);
 
 /* Python list expressions of layer patterns, "[0]*3+[1]*58"; at most `limit` elements. */
 bool orr_pattern_expand(const char *text, uint8_t *out, size_t limit, size_t *count);

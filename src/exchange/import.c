@@ -103,6 +103,40 @@ void orr_settings_add(orr_arena *arena, settings *list, setting one) {
     list->at[list->count++] = one;
 }
 
+void orr_settings_add_node(orr_arena *arena, settings *list, const char *key,
+                           const orr_tree *node) {
+    setting one = {.name = key, .line = orr_tree_span(node).line, .typed = true};
+    orr_text text = orr_text_new(arena, 1 << 16);
+    switch (orr_tree_kind_of(node)) {
+    case ORR_TREE_NULL: return;
+    case ORR_TREE_BOOL: one.value = orr_tree_bool(node, false) ? "true" : "false"; break;
+    case ORR_TREE_INT:
+        one.value = orr_arena_format(arena, "%lld", (long long)orr_tree_int(node, 0));
+        break;
+    case ORR_TREE_REAL: {
+        char number[32];
+        orr_format_real(orr_tree_real(node, 0), number);
+        one.value = orr_arena_text(arena, number);
+        break;
+    }
+    case ORR_TREE_TEXT: one.value = orr_tree_text(node, ""); break;
+    case ORR_TREE_LIST:
+        for (size_t i = 0; i < orr_tree_size(node); i++) {
+            const orr_tree *item = orr_tree_at(node, i);
+            orr_text_add(&text, i > 0 ? " " : "");
+            if (orr_tree_kind_of(item) == ORR_TREE_INT) {
+                orr_text_format(&text, "%lld", (long long)orr_tree_int(item, 0));
+            } else {
+                orr_text_add(&text, orr_tree_text(item, "?"));
+            }
+        }
+        one.value = orr_text_done(&text);
+        break;
+    case ORR_TREE_MAP: return;
+    }
+    orr_settings_add(arena, list, one);
+}
+
 /* ---- formats -------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end) {
@@ -149,7 +183,8 @@ static orr_status import_shell(orr_arena *arena, const char *name, const char *t
     settings list = {0};
     orr_megatron_words(&im, &found, &list);
     int64_t gpus = orr_tree_int(orr_tree_get(im.keys, "gpus"), 0);
-    orr_megatron_keys(&im, &list, stem(arena, name), (uint32_t)gpus);
+    megatron_ground ground = {.model_name = stem(arena, name), .gpus = (uint32_t)gpus};
+    orr_megatron_keys(&im, &list, &ground);
     orr_import_finish(&im, "megatron-script", out);
     return ORR_OK;
 }
@@ -170,40 +205,6 @@ static bool is_megatron_file(const orr_tree *tree) {
     return known >= 3;
 }
 
-/* A scalar or list of a typed file as a setting's value. */
-static void add_value(orr_arena *arena, settings *list, const char *key, const orr_tree *node) {
-    setting one = {.name = key, .line = orr_tree_span(node).line, .typed = true};
-    orr_text text = orr_text_new(arena, 1 << 16);
-    switch (orr_tree_kind_of(node)) {
-    case ORR_TREE_NULL: return;
-    case ORR_TREE_BOOL: one.value = orr_tree_bool(node, false) ? "true" : "false"; break;
-    case ORR_TREE_INT:
-        one.value = orr_arena_format(arena, "%lld", (long long)orr_tree_int(node, 0));
-        break;
-    case ORR_TREE_REAL: {
-        char number[32];
-        orr_format_real(orr_tree_real(node, 0), number);
-        one.value = orr_arena_text(arena, number);
-        break;
-    }
-    case ORR_TREE_TEXT: one.value = orr_tree_text(node, ""); break;
-    case ORR_TREE_LIST:
-        for (size_t i = 0; i < orr_tree_size(node); i++) {
-            const orr_tree *item = orr_tree_at(node, i);
-            orr_text_add(&text, i > 0 ? " " : "");
-            if (orr_tree_kind_of(item) == ORR_TREE_INT) {
-                orr_text_format(&text, "%lld", (long long)orr_tree_int(item, 0));
-            } else {
-                orr_text_add(&text, orr_tree_text(item, "?"));
-            }
-        }
-        one.value = orr_text_done(&text);
-        break;
-    case ORR_TREE_MAP: return;
-    }
-    orr_settings_add(arena, list, one);
-}
-
 static orr_status import_megatron_file(orr_arena *arena, const char *name, const orr_tree *tree,
                                        orr_import *out) {
     importer im = orr_import_start(arena, name);
@@ -212,13 +213,13 @@ static orr_status import_megatron_file(orr_arena *arena, const char *name, const
         const orr_tree *node = orr_tree_at(tree, i);
         if (orr_tree_kind_of(node) == ORR_TREE_MAP) {
             for (size_t k = 0; k < orr_tree_size(node); k++) { /* sections of a YAML file */
-                add_value(arena, &list, orr_tree_key(node, k), orr_tree_at(node, k));
+                orr_settings_add_node(arena, &list, orr_tree_key(node, k), orr_tree_at(node, k));
             }
         } else {
-            add_value(arena, &list, orr_tree_key(tree, i), node);
+            orr_settings_add_node(arena, &list, orr_tree_key(tree, i), node);
         }
     }
-    orr_megatron_keys(&im, &list, stem(arena, name), 0);
+    orr_megatron_keys(&im, &list, &(megatron_ground){.model_name = stem(arena, name)});
     orr_import_finish(&im, "megatron-yaml", out);
     return ORR_OK;
 }
@@ -242,8 +243,9 @@ static bool looks_like_shell(const char *name, const char *text, size_t length) 
     return false;
 }
 
-orr_status orr_import_text(orr_arena *arena, const char *name, const char *text, size_t length,
-                           orr_import *out, orr_err *err) {
+/* follow: files that this one names may be read. */
+static orr_status import_any(orr_arena *arena, const char *name, bool follow, const char *text,
+                             size_t length, orr_import *out, orr_err *err) {
     if (length > ORR_DOC_MAX_BYTES) {
         return orr_fail(err, ORR_E_LIMIT, "an input of %zu bytes is too large: at most %d", length,
                         (int)ORR_DOC_MAX_BYTES);
@@ -263,15 +265,26 @@ orr_status orr_import_text(orr_arena *arena, const char *name, const char *text,
                       "Megatron-LM is expected");
         return ORR_E_SYNTAX;
     }
+    if (orr_primus_is(tree)) {
+        importer im = orr_import_start(arena, name);
+        ORR_TRY(orr_primus_import(&im, tree, follow ? name : NULL, err));
+        orr_import_finish(&im, "primus", out);
+        return ORR_OK;
+    }
     if (is_megatron_file(tree)) {
         return import_megatron_file(arena, name, tree, out);
     }
     return import_plan(arena, name, tree, out);
 }
 
+orr_status orr_import_text(orr_arena *arena, const char *name, const char *text, size_t length,
+                           orr_import *out, orr_err *err) {
+    return import_any(arena, name, false, text, length, out, err);
+}
+
 orr_status orr_import_file(orr_arena *arena, const char *path, orr_import *out, orr_err *err) {
     char *text;
     size_t length;
     ORR_TRY(orr_file_read(arena, path, &text, &length, err));
-    return orr_import_text(arena, path, text, length, out, err);
+    return import_any(arena, path, true, text, length, out, err);
 }

@@ -281,6 +281,39 @@ static int64_t virtual_stages(megatron *m, int64_t pp, uint32_t *line) {
     return layers / pp / each;
 }
 
+/* The schedule's name, NULL after reporting one that is not known. Primus has more than Megatron.
+ */
+static const char *schedule(megatron *m, int64_t vpp) {
+    const char *usual = vpp > 1 ? "interleaved" : "1f1b";
+    if (orr_megatron_flag(m, "patch-primus-pipeline")) {
+        static const char *const kinds[][2] = {
+            {"1f1b", "1f1b"},         {"zero-bubble", "zb-1p"},      {"zerobubble", "zb-1p"},
+            {"zbv-formatted", "zbv"}, {"zbv-greedy-half", "v-half"}, {"zbv-greedy-min", "v-min"}};
+        const char *algorithm = orr_megatron_text(m, "pp-algorithm");
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            if (strcmp(algorithm, kinds[i][0]) == 0) {
+                return kinds[i][1];
+            }
+        }
+        if (strcmp(algorithm, "1f1b-interleaved") == 0) {
+            return usual;
+        }
+        orr_import_unknown(m->im, "pp_algorithm", orr_megatron_line(m, "pp-algorithm"), true,
+                           "this schedule is not known");
+        return NULL;
+    }
+    if (orr_megatron_flag(m, "patch-zero-bubble") && orr_megatron_flag(m, "enable-zero-bubble")) {
+        if (!orr_megatron_flag(m, "zero-bubble-v-schedule")) {
+            return "zb-1p";
+        }
+        const char *memory = orr_megatron_text(m, "zero-bubble-v-schedule-mem-setup");
+        return strcmp(memory, "half") == 0  ? "v-half"
+               : strcmp(memory, "min") == 0 ? "v-min"
+                                            : "zbv";
+    }
+    return usual;
+}
+
 static void pipeline_keys(megatron *m) {
     int64_t pp = orr_megatron_int(m, "pipeline-model-parallel-size");
     if (pp < 1) {
@@ -291,7 +324,10 @@ static void pipeline_keys(megatron *m) {
     int64_t vpp = pp > 1 ? virtual_stages(m, pp, &line) : 1;
     if (pp > 1 && vpp > 0) {
         orr_import_put_int(m->im, "vpp", vpp, line);
-        orr_import_put_text(m->im, "schedule", vpp > 1 ? "interleaved" : "1f1b", line);
+        const char *kind = schedule(m, vpp);
+        if (kind != NULL) {
+            orr_import_put_text(m->im, "schedule", kind, line);
+        }
         if (vpp > 1 && !orr_megatron_flag(m, "overlap-p2p-comm")) {
             orr_import_put_text(m->im, "p2p", "blocking", orr_megatron_line(m, "overlap-p2p-comm"));
         } else if (vpp > 1 && orr_megatron_flag(m, "overlap-p2p-communication-warmup-flush")) {
@@ -309,12 +345,15 @@ static void pipeline_keys(megatron *m) {
 }
 
 static bool has_experts(const megatron *m) {
-    return orr_megatron_int(m, "num-experts") > 0;
+    return orr_megatron_int(m, "num-experts") > 0 ||
+           (m->ground->by_name && orr_megatron_int(m, "expert-model-parallel-size") > 1);
 }
 
 static void split_keys(megatron *m) {
     importer *im = m->im;
-    bool sp = orr_megatron_flag(m, "sequence-parallel");
+    /* Megatron-LM turns it off where there is nothing to split over. */
+    bool sp = orr_megatron_flag(m, "sequence-parallel") &&
+              orr_megatron_int(m, "tensor-model-parallel-size") != 1;
     orr_tree *node = orr_tree_new_bool(im->arena, sp);
     orr_import_put(im, "sp", node, orr_megatron_line(m, "sequence-parallel"));
     const char *comm = orr_megatron_text(m, "cp-comm-type");
@@ -348,8 +387,16 @@ static void split_keys(megatron *m) {
     const char *dispatcher = orr_megatron_text(m, "moe-token-dispatcher-type");
     uint32_t line = orr_megatron_line(m, "moe-token-dispatcher-type");
     bool flex = strcmp(dispatcher, "flex") == 0;
-    if (orr_megatron_flag(m, "moe-enable-deepep") ||
-        (flex && orr_megatron_is(m, "moe-flex-dispatcher-backend", "deepep"))) {
+    bool turbo = orr_megatron_flag(m, "enable-primus-turbo");
+    int64_t sync_free = turbo ? orr_megatron_int(m, "turbo-sync-free-moe-stage") : 0;
+    if (sync_free >= 1 && sync_free <= 3) {
+        orr_import_put_text(im, "dispatch",
+                            orr_arena_format(im->arena, "sync-free-%d", (int)sync_free),
+                            orr_megatron_line(m, "turbo-sync-free-moe-stage"));
+    } else if (turbo && orr_megatron_flag(m, "use-turbo-deepep")) {
+        orr_import_put_text(im, "dispatch", "deepep", orr_megatron_line(m, "use-turbo-deepep"));
+    } else if (orr_megatron_flag(m, "moe-enable-deepep") ||
+               (flex && orr_megatron_is(m, "moe-flex-dispatcher-backend", "deepep"))) {
         orr_import_put_text(im, "dispatch", "deepep", line);
     } else if (flex) {
         orr_import_unknown(im, "--moe-flex-dispatcher-backend", line, true, "not modelled");
@@ -369,8 +416,9 @@ static void batch_keys(megatron *m) {
     int64_t mbs = orr_megatron_int(m, "micro-batch-size");
     bool sane = tp > 0 && pp > 0 && cp > 0 && mbs > 0 && tp <= 1 << 20 && pp <= 1 << 20 &&
                 cp <= 1 << 20 && mbs <= 1 << 20;
-    if (sane && m->gpus > 0 && tp * pp <= 1 << 20 && (int64_t)m->gpus % (tp * pp * cp) == 0) {
-        int64_t gbs = mbs * ((int64_t)m->gpus / (tp * pp * cp));
+    if (sane && m->ground->gpus > 0 && tp * pp <= 1 << 20 &&
+        (int64_t)m->ground->gpus % (tp * pp * cp) == 0) {
+        int64_t gbs = mbs * ((int64_t)m->ground->gpus / (tp * pp * cp));
         orr_import_put_int(im, "gbs", gbs, 0);
         orr_import_assume(
             im, "gbs", orr_arena_format(im->arena, "%lld", (long long)gbs),
@@ -488,13 +536,13 @@ static void sharding_keys(megatron *m) {
     if (copies <= 1 || copies > 1 << 20) {
         return;
     }
-    if (m->gpus == 0 || tp < 1 || pp < 1 || tp > 1 << 10 || pp > 1 << 10 ||
-        m->gpus / (tp * pp) % copies != 0) {
+    if (m->ground->gpus == 0 || tp < 1 || pp < 1 || tp > 1 << 10 || pp > 1 << 10 ||
+        m->ground->gpus / (tp * pp) % copies != 0) {
         orr_import_unknown(im, "--num-distributed-optimizer-instances", line, true,
                            "the ranks that share the optimizer cannot be counted");
         return;
     }
-    orr_import_put_int(im, "shard_group", m->gpus / (tp * pp) / copies, line);
+    orr_import_put_int(im, "shard_group", m->ground->gpus / (tp * pp) / copies, line);
     if (strcmp(value, "zero3") == 0) {
         orr_import_put_text(im, "sharding", "hsdp", line);
     }
@@ -532,8 +580,33 @@ static void overlap_keys(megatron *m) {
     }
 }
 
+/* Layers recomputed by number, as so many of each chunk. */
+static void recompute_ids(megatron *m) {
+    importer *im = m->im;
+    const char *ids = orr_megatron_text(m, "recompute-layer-ids");
+    uint32_t line = orr_megatron_line(m, "recompute-layer-ids");
+    int64_t count = ids[0] != '\0', pp = orr_megatron_int(m, "pipeline-model-parallel-size");
+    for (; *ids != '\0'; ids++) {
+        count += *ids == ' ' || *ids == ',';
+    }
+    int64_t vpp = orr_tree_int(orr_tree_get(im->keys, "vpp"), 1);
+    int64_t chunks = pp >= 1 && pp <= 1 << 16 && vpp >= 1 && vpp <= 1 << 16 ? pp * vpp : 1;
+    int64_t each = (count + chunks - 1) / chunks;
+    const char *value = orr_arena_format(im->arena, "block:%lld", (long long)each);
+    orr_import_put_text(im, "recompute", value, line);
+    orr_import_assume(im, "recompute", value,
+                      orr_arena_format(im->arena,
+                                       "%lld layers are recomputed by number; they are "
+                                       "spread evenly over the stages here",
+                                       (long long)count));
+}
+
 static void recompute_keys(megatron *m) {
     importer *im = m->im;
+    if (orr_megatron_text(m, "recompute-layer-ids")[0] != '\0') {
+        recompute_ids(m);
+        return;
+    }
     const setting *given = orr_megatron_given(m, "recompute-granularity");
     const char *granularity = orr_megatron_text(m, "recompute-granularity");
     uint32_t line = orr_megatron_line(m, "recompute-granularity");
@@ -612,10 +685,11 @@ static void kernel_keys(megatron *m) {
         orr_import_assume(im, "dropout", "0.1", "not given: Megatron-LM's default is 0.1");
     }
     bool old = orr_megatron_given(m, "DDP-impl") != NULL;
-    orr_import_put_text(im, "software", old ? "megatron-2021" : "megatron-core",
-                        orr_megatron_line(m, "DDP-impl"));
-    orr_import_assume(im, "software", old ? "megatron-2021" : "megatron-core",
-                      "a script does not say which release it runs");
+    const char *software = m->ground->software != NULL ? m->ground->software
+                           : old                       ? "megatron-2021"
+                                                       : "megatron-core";
+    orr_import_put_text(im, "software", software, orr_megatron_line(m, "DDP-impl"));
+    orr_import_assume(im, "software", software, "the file does not say which release it is for");
     static const char *const fusions[] = {"bias-gelu-fusion",     "bias-swiglu-fusion",
                                           "bias-dropout-fusion",  "apply-rope-fusion",
                                           "persist-layer-norm",   "gradient-accumulation-fusion",
@@ -633,8 +707,8 @@ static void kernel_keys(megatron *m) {
     }
 }
 
-void orr_megatron_keys(importer *im, const settings *list, const char *model_name, uint32_t gpus) {
-    megatron m = {.im = im, .gpus = gpus, .name = model_name};
+void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground) {
+    megatron m = {.im = im, .ground = ground};
     m.given = ORR_NEW_ARRAY(im->arena, const setting *, orr_megatron_arg_count);
     for (size_t i = 0; i < list->count; i++) {
         gather_one(&m, &list->at[i]);

@@ -10,8 +10,7 @@ enum { MEGATRON_MAX_LAYERS = 4096 };
 typedef struct megatron {
     importer *im;
     const setting **given; /* by row of orr_megatron_args; NULL: not given */
-    uint32_t gpus;         /* 0: unknown */
-    const char *name;      /* for the model */
+    const megatron_ground *ground;
 } megatron;
 
 /* The last setting of an argument, NULL when not given. */

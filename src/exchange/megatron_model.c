@@ -150,7 +150,8 @@ static void put_attention(card *c) {
     }
     put_flag(c, "bias_qkv", biases || orr_megatron_flag(m, "add-qkv-bias"), "add-qkv-bias");
     put_flag(c, "bias_out", biases, "add-bias-linear");
-    if (orr_megatron_is(m, "softmax-type", "learnable")) {
+    if (orr_megatron_is(m, "softmax-type", "learnable") ||
+        orr_megatron_flag(m, "use-sink-attention")) {
         put_flag(c, "sinks", true, "softmax-type");
     }
     if (orr_megatron_flag(m, "attention-output-gate")) {
@@ -327,14 +328,36 @@ static bool complete(const megatron *m) {
     return all && orr_megatron_given(m, "hybrid-layer-pattern") == NULL;
 }
 
+/* The catalog's model; sizes that the file gives beside its name are not applied. */
+static void model_by_name(megatron *m) {
+    orr_import_put_text(m->im, "model", m->ground->model_name, 0);
+    orr_import_assume(
+        m->im, "model", m->ground->model_name,
+        "the file that describes the model is not at hand: the catalog's of this name");
+    static const char *const sizes[] = {
+        "num-layers",  "hidden-size",     "ffn-hidden-size",     "num-attention-heads",
+        "num-experts", "moe-router-topk", "moe-ffn-hidden-size", "num-query-groups",
+        "vocab-size",  "kv-channels",     "mtp-num-layers",      "moe-layer-freq"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (orr_megatron_given(m, sizes[i]) != NULL) {
+            orr_import_unknown(m->im, sizes[i], orr_megatron_line(m, sizes[i]), true,
+                               "it changes the model, which is known by name only");
+        }
+    }
+}
+
 void orr_megatron_model(megatron *m) {
+    if (m->ground->by_name) {
+        model_by_name(m);
+        return;
+    }
     if (!complete(m)) {
         orr_import_warn(m->im, 0, "the model is not known from this file; give --model");
         return;
     }
     orr_arena *arena = m->im->arena;
     card c = {.m = m, .arena = arena, .map = orr_tree_new_map(arena)};
-    put_text(&c, "name", m->name, NULL);
+    put_text(&c, "name", m->ground->model_name, NULL);
     put_targets(&c);
     put_vocab(&c);
     bool rms = orr_megatron_is(m, "normalization", "RMSNorm");

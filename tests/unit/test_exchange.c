@@ -1,5 +1,5 @@
-/* Every script under tests/data/scripts, written afresh from what public recipes do, against the
- * keys that it means (NAME.expect.json beside it). */
+/* Every file of tests/data/scripts and its neighbours, written afresh from what public recipes do,
+ * against the keys that it means (NAME.expect.json beside it). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,48 +61,67 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static void scripts_mean_what_is_expected(void **state) {
-    (void)state;
+/* Compares one file with what stands beside it; rewrites that when asked to. */
+static bool check_file(const char *path) {
+    orr_arena *arena = orr_arena_new();
+    orr_import import;
+    orr_err err = {0};
+    if (orr_import_file(arena, path, &import, &err) != ORR_OK) {
+        fail_msg("%s: %s", path, err.message);
+    }
+    const char *got = json(arena, summary(arena, &import));
+    const char *where = orr_arena_format(arena, "%s.expect.json", path);
+    bool rewrite = getenv("ORR_UPDATE_EXPECTED") != NULL; /* then read the difference */
+    if (rewrite) {
+        FILE *file = fopen(where, "w");
+        assert_non_null(file);
+        (void)fprintf(file, "%s\n", got);
+        (void)fclose(file);
+    }
+    char *expected = NULL;
+    size_t length;
+    if (orr_file_read(arena, where, &expected, &length, &err) != ORR_OK) {
+        fail_msg("%s: %s", where, err.message);
+    }
+    expected[length > 0 ? length - 1 : 0] = '\0';
+    if (strcmp(got, expected) != 0) {
+        print_error("%s means\n%s\n", path, got);
+    }
+    assert_string_equal(got, expected);
+    orr_arena_free(arena);
+    return !rewrite;
+}
+
+static void check_folder(const char *folder, size_t least) {
     struct dirent **entries;
-    int count = scandir(ORR_TEST_DIR "/data/scripts", &entries, NULL, alphasort);
+    char path[1024];
+    (void)snprintf(path, sizeof path, ORR_TEST_DIR "/data/%s", folder);
+    int count = scandir(path, &entries, NULL, alphasort);
     assert_true(count > 0);
     size_t checked = 0;
-    bool rewritten = false;
+    bool compared = true;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        if (name[0] != '.' && !ends_with(name, ".expect.json")) {
-            orr_arena *arena = orr_arena_new();
-            const char *path = orr_arena_format(arena, ORR_TEST_DIR "/data/scripts/%s", name);
-            orr_import import;
-            orr_err err = {0};
-            if (orr_import_file(arena, path, &import, &err) != ORR_OK) {
-                fail_msg("%s: %s", name, err.message);
-            }
-            const char *got = json(arena, summary(arena, &import));
-            char *expected = NULL;
-            size_t length;
-            const char *where = orr_arena_format(arena, "%s.expect.json", path);
-            if (getenv("ORR_UPDATE_EXPECTED") != NULL) { /* then read the difference */
-                FILE *file = fopen(where, "w");
-                assert_non_null(file);
-                (void)fprintf(file, "%s\n", got);
-                (void)fclose(file);
-                rewritten = true;
-            }
-            assert_int_equal(orr_file_read(arena, where, &expected, &length, &err), ORR_OK);
-            expected[length > 0 ? length - 1 : 0] = '\0';
-            if (strcmp(got, expected) != 0) {
-                print_error("%s means\n%s\n", name, got);
-            }
-            assert_string_equal(got, expected);
+        if (strchr(name, '.') > name && !ends_with(name, ".expect.json")) {
+            (void)snprintf(path, sizeof path, ORR_TEST_DIR "/data/%s/%s", folder, name);
+            compared = check_file(path) && compared;
             checked++;
-            orr_arena_free(arena);
         }
         free(entries[i]);
     }
     free(entries);
-    assert_true(checked >= 8);
-    assert_false(rewritten);
+    assert_true(checked >= least);
+    assert_true(compared);
+}
+
+static void scripts_mean_what_is_expected(void **state) {
+    (void)state;
+    check_folder("scripts", 10);
+}
+
+static void primus_files_mean_what_is_expected(void **state) {
+    (void)state;
+    check_folder("primus", 5);
 }
 
 static orr_import import_of(orr_arena *arena, const char *name, const char *text) {
@@ -366,6 +385,7 @@ static void the_table_of_arguments_is_sound(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_mean_what_is_expected),
+        cmocka_unit_test(primus_files_mean_what_is_expected),
         cmocka_unit_test(recompute_follows_its_three_arguments),
         cmocka_unit_test(numbers_follow_their_flags),
         cmocka_unit_test(virtual_stages_come_from_either_argument),
