@@ -76,4 +76,18 @@ typedef struct orr_ledger {
 void orr_memory_ledger(const orr_program *program, orr_arena *arena, uint32_t rank,
                        orr_ledger *out);
 
+/* A replay of a rank's allocations through a model of the caching allocator, from the building of
+ * the model to the end of the second step. It explains the reserved figure and shows what
+ * expandable segments would do; the verdict does not ask it. */
+typedef struct orr_replay {
+    double allocated_bytes, reserved_bytes; /* peaks */
+    double first_step_bytes;                /* allocated peak of the first step, no moments yet */
+    uint32_t segments;                      /* at the end */
+    uint32_t flushes;                       /* times the cache was given back under pressure */
+    bool fits;                              /* under the capacity */
+    bool complete; /* false: cut, too many micro-batches or tensors in flight */
+} orr_replay;
+void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t rank,
+                       bool expandable_segments, orr_replay *out);
+
 #endif

@@ -157,6 +157,7 @@ static const orr_field memory_fields[] = {
     REAL(need_factor, 4, "1", "The factor on what is not static, for the verdict."),
     BYTES(need_unsharded_nh_bytes, "0", "The unsharded bytes, for the verdict."),
     BYTES(device_overhead_bytes, "0", "Outside the allocator: context, NCCL, libraries."),
+    BYTES(gemm_workspace_bytes, "0", "Inside it, one for each stream that multiplies matrices."),
     REAL(oom_slope, 1000, "17", "Slope of P(OOM) in the logarithm of need / capacity."),
     REAL(oom_half_frac, 4, "0.94", "Need / capacity at which P(OOM) is one half."),
 };

@@ -275,6 +275,44 @@ static void figures_keep_their_order(void **state) {
     tear_down(&b);
 }
 
+/* The replay sees the same peak, and segments that grow waste less than fixed ones. */
+static void the_replay_agrees(void **state) {
+    (void)state;
+    static bed b;
+    for (uint32_t mixture = 0; mixture < 2; mixture++) {
+        set_up(&b, mixture, 16, 2, 2, mixture ? 4 : 1);
+        b.accelerator.usable_bytes = 400 * ORR_GIB;
+        evaluate(&b);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            orr_replay fixed, growing;
+            double allocated = b.memory.rank[rank].allocated_bytes;
+            orr_memory_replay(&b.program, b.arena, rank, false, &fixed);
+            orr_memory_replay(&b.program, b.arena, rank, true, &growing);
+            assert_true(fixed.complete && growing.complete && fixed.fits);
+            assert_true(fabs(fixed.allocated_bytes / allocated - 1) < 0.01);
+            assert_true(fixed.first_step_bytes < fixed.allocated_bytes);
+            assert_true(growing.reserved_bytes >= growing.allocated_bytes);
+            assert_true(growing.reserved_bytes <= fixed.reserved_bytes);
+            assert_int_equal(growing.segments, 2);
+        }
+        tear_down(&b);
+    }
+}
+
+static void the_replay_says_what_does_not_fit(void **state) {
+    (void)state;
+    static bed b;
+    set_up(&b, false, 8, 1, 1, 1);
+    b.accelerator.usable_bytes = 60 * ORR_GIB;
+    evaluate(&b);
+    orr_replay replay;
+    orr_memory_replay(&b.program, b.arena, 0, false, &replay);
+    assert_false(replay.fits);
+    assert_true(replay.flushes > 0);
+    assert_int_equal(b.memory.fit, ORR_OOM);
+    tear_down(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_table),
@@ -287,6 +325,8 @@ int main(void) {
         cmocka_unit_test(a_gradient_copy_takes_the_step),
         cmocka_unit_test(llama_8b_on_eight_h100_fits),
         cmocka_unit_test(figures_keep_their_order),
+        cmocka_unit_test(the_replay_agrees),
+        cmocka_unit_test(the_replay_says_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
