@@ -81,8 +81,8 @@ uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position
 
 /* ---- writing and indexing ------------------------------------------------------------------- */
 
-static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, op_writer *w,
-                            orr_err *err) {
+static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
+                            op_writer *w, orr_err *err) {
     switch ((orr_schedule_kind)s->kind) {
     case ORR_SCHEDULE_GPIPE: orr_order_gpipe(s, w); return ORR_OK;
     case ORR_SCHEDULE_LOOPED_BFS: orr_order_looped_bfs(s, w); return ORR_OK;
@@ -97,6 +97,7 @@ static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, op_writ
     case ORR_SCHEDULE_DUALPIPEV: orr_order_dualpipev(work, s, w); return ORR_OK;
     case ORR_SCHEDULE_ZB_1P:
     case ORR_SCHEDULE_ZB_2P:
+    case ORR_SCHEDULE_ZB_AUTO: return orr_order_zb_auto(work, s, d, w, err);
     case ORR_SCHEDULE_V_HALF:
     case ORR_SCHEDULE_V_MIN:
     case ORR_SCHEDULE_ZBV_AUTO:
@@ -107,7 +108,6 @@ static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, op_writ
     case ORR_SCHEDULE_HANAYO:
     case ORR_SCHEDULE_CHIMERA:
     case ORR_SCHEDULE_GROUPED:
-    case ORR_SCHEDULE_ZB_AUTO:
     case ORR_SCHEDULE_USER:
     case ORR_SCHEDULE_COUNT: break;
     }
@@ -275,7 +275,7 @@ orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, cons
     };
     writer.op = ORR_NEW_ARRAY(arena, orr_sched_op, writer.capacity);
     orr_arena *work = orr_arena_new();
-    orr_status status = write_ops(work, s, &writer, err);
+    orr_status status = write_ops(work, s, d, &writer, err);
     orr_arena_free(work);
     ORR_TRY(status);
     order->view.op = writer.op;

@@ -82,6 +82,9 @@ typedef struct orr_schedule_spec {
  * NULL: the sum of its parts. */
 typedef struct orr_durations {
     const int64_t *f, *b, *w, *pair, *hop;
+    /* Orders that depend on durations break ties by exact arithmetic. To reproduce an order that a
+     * program made in floating point, ties included: the picoseconds of its unit; else 0. */
+    double unit_ps;
 } orr_durations;
 
 typedef enum orr_sched_op_kind {

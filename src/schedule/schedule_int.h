@@ -128,6 +128,11 @@ static inline uint32_t class_of(uint32_t chunks, orr_sched_op_kind kind, uint32_
     return 1 + (uint32_t)kind * chunks + chunk_index;
 }
 
+/* A time for an order that depends on durations: see orr_durations.unit_ps. */
+static inline double orr_order_real(const orr_durations *d, int64_t ps) {
+    return d->unit_ps > 0 ? (double)ps / d->unit_ps : (double)ps;
+}
+
 /* hop class (index + 1) of the edge between `position` and the next one of a chain; 0 when both are
  * on one rank */
 uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position);
@@ -162,6 +167,8 @@ void orr_order_zb_h1_primus(const orr_schedule_spec *s, op_writer *w);
 void orr_order_zbv(const orr_schedule_spec *s, op_writer *w);
 void orr_order_dualpipe(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
 void orr_order_dualpipev(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+orr_status orr_order_zb_auto(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
+                             op_writer *out, orr_err *err);
 
 /* Calls between ops (calls.c), one list per rank. A post names the transfers it starts; a wait
  * stands for the k-th transfer of one kind on this rank. */

@@ -252,7 +252,8 @@ static void check_scaling(example *e, const orr_play *play) {
             scaled[k][i] = 1000003 * from[k][i];
         }
     }
-    orr_durations d = {scaled[0], scaled[1], scaled[2], scaled[3], scaled[4]};
+    orr_durations d = {
+        .f = scaled[0], .b = scaled[1], .w = scaled[2], .pair = scaled[3], .hop = scaled[4]};
     assert_int_equal(play_of(e, &d, false).makespan, 1000003 * play->makespan);
 }
 
