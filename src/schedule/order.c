@@ -99,15 +99,15 @@ static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, const o
     case ORR_SCHEDULE_ZB_2P:
     case ORR_SCHEDULE_ZB_AUTO: return orr_order_zb_auto(work, s, d, w, err);
     case ORR_SCHEDULE_V_HALF:
-    case ORR_SCHEDULE_V_MIN:
-    case ORR_SCHEDULE_ZBV_AUTO:
-    case ORR_SCHEDULE_V_ADAPTIVE:
+    case ORR_SCHEDULE_V_MIN: orr_order_v_pattern(work, s, w); return ORR_OK;
     case ORR_SCHEDULE_V_HALF_PRIMUS:
-    case ORR_SCHEDULE_V_MIN_PRIMUS:
-    case ORR_SCHEDULE_V_1F1B:
+    case ORR_SCHEDULE_V_MIN_PRIMUS: orr_order_v_primus(work, s, w); return ORR_OK;
+    case ORR_SCHEDULE_V_1F1B: orr_order_v_1f1b(work, s, w); return ORR_OK;
+    case ORR_SCHEDULE_GROUPED: return orr_order_grouped(work, s, w, err);
+    case ORR_SCHEDULE_ZBV_AUTO: return orr_order_zbv_auto(work, s, d, w, err);
+    case ORR_SCHEDULE_V_ADAPTIVE: return orr_order_v_adaptive(work, s, d, w, err);
     case ORR_SCHEDULE_HANAYO:
     case ORR_SCHEDULE_CHIMERA:
-    case ORR_SCHEDULE_GROUPED:
     case ORR_SCHEDULE_USER:
     case ORR_SCHEDULE_COUNT: break;
     }

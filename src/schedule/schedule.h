@@ -72,8 +72,9 @@ typedef struct orr_schedule_spec {
     uint32_t group;        /* micro-batches a virtual-stage group; 0: pp */
     uint32_t memory_limit; /* chunks in flight, for kinds with a budget; 0: the kind's own */
     /* For zb-auto, zb-1p, zb-2p: what F takes and B and W free, in one unit (then memory_limit is in
-     * that unit too); all zero: 1, 0, 1. The grouped kind reads memory_f as its least group size. */
+     * that unit too); all zero: 1, 0, 1. */
     uint32_t memory_f, memory_b, memory_w;
+    uint32_t least_group; /* grouped kind: micro-batches between two chunks; 0: half of pp */
 } orr_schedule_spec;
 
 /* Stage times. The arrays are borrowed, per chunk; hop has pp entries: time of one transfer between

@@ -169,6 +169,15 @@ void orr_order_dualpipe(orr_arena *work, const orr_schedule_spec *s, op_writer *
 void orr_order_dualpipev(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
 orr_status orr_order_zb_auto(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
                              op_writer *out, orr_err *err);
+void orr_order_v_pattern(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+void orr_order_v_primus(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+void orr_order_v_1f1b(orr_arena *work, const orr_schedule_spec *s, op_writer *w);
+orr_status orr_order_grouped(orr_arena *work, const orr_schedule_spec *s, op_writer *w,
+                             orr_err *err);
+orr_status orr_order_zbv_auto(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
+                              op_writer *out, orr_err *err);
+orr_status orr_order_v_adaptive(orr_arena *work, const orr_schedule_spec *spec,
+                                const orr_durations *d, op_writer *w, orr_err *err);
 
 /* Calls between ops (calls.c), one list per rank. A post names the transfers it starts; a wait
  * stands for the k-th transfer of one kind on this rank. */
