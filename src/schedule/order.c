@@ -81,8 +81,28 @@ uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position
 
 /* ---- writing and indexing ------------------------------------------------------------------- */
 
-static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
+static const int64_t *mean_of(orr_arena *work, const int64_t *times, uint32_t count) {
+    int64_t sum = 0, *out = ORR_NEW_ARRAY(work, int64_t, count);
+    for (uint32_t i = 0; i < count && times != NULL; i++) {
+        sum += times[i] / count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = sum;
+    }
+    return out;
+}
+
+orr_durations orr_order_mean_times(orr_arena *work, const orr_durations *d, uint32_t pp,
+                                   uint32_t vpp) {
+    return (orr_durations){.f = mean_of(work, d->f, pp * vpp),
+                           .b = mean_of(work, d->b, pp * vpp),
+                           .w = mean_of(work, d->w, pp * vpp),
+                           .hop = mean_of(work, d->hop, pp)};
+}
+
+static orr_status write_ops(orr_arena *work, const orr_order *o, const orr_durations *d,
                             op_writer *w, orr_err *err) {
+    const orr_schedule_spec *s = &o->view.spec;
     switch ((orr_schedule_kind)s->kind) {
     case ORR_SCHEDULE_GPIPE: orr_order_gpipe(s, w); return ORR_OK;
     case ORR_SCHEDULE_LOOPED_BFS: orr_order_looped_bfs(s, w); return ORR_OK;
@@ -107,7 +127,7 @@ static orr_status write_ops(orr_arena *work, const orr_schedule_spec *s, const o
     case ORR_SCHEDULE_ZBV_AUTO: return orr_order_zbv_auto(work, s, d, w, err);
     case ORR_SCHEDULE_V_ADAPTIVE: return orr_order_v_adaptive(work, s, d, w, err);
     case ORR_SCHEDULE_HANAYO:
-    case ORR_SCHEDULE_CHIMERA:
+    case ORR_SCHEDULE_CHIMERA: orr_order_greedy(work, o, w); return ORR_OK;
     case ORR_SCHEDULE_USER:
     case ORR_SCHEDULE_COUNT: break;
     }
@@ -275,7 +295,7 @@ orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, cons
     };
     writer.op = ORR_NEW_ARRAY(arena, orr_sched_op, writer.capacity);
     orr_arena *work = orr_arena_new();
-    orr_status status = write_ops(work, s, d, &writer, err);
+    orr_status status = write_ops(work, order, d, &writer, err);
     orr_arena_free(work);
     ORR_TRY(status);
     order->view.op = writer.op;

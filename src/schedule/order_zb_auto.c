@@ -216,12 +216,16 @@ static bool run_micro_batch(walk *w) {
         while (r == 0 && w->done[ORR_SOP_F][0] == w->m && has_w(w, 0)) {
             put(w, 0, ORR_SOP_W);
         }
+        if (w->done[ORR_SOP_F][r] == w->done[ORR_SOP_B][r]) {
+            return false; /* unequal stages led it astray */
+        }
         put(w, r, ORR_SOP_B);
     }
     return true;
 }
 
 static bool run_walk(walk *w) {
+    memset(w->end, 0, (size_t)KINDS * w->pp * w->m * sizeof *w->end);
     for (uint32_t r = 0; r < w->pp; r++) {
         w->memory[r] = 0;
         w->clock[r] = w->bubble[r] = 0;
@@ -286,18 +290,30 @@ static void write_list(const walk *w, const uint8_t *list, op_writer *out) {
     }
 }
 
+static double run_settings(walk *w, uint8_t *best) {
+    double shortest = INFINITY;
+    for (unsigned k = 0; k < 8; k++) {
+        w->set = (settings){(k & 4) == 0, (k & 2) == 0, (k & 1) == 0};
+        if (run_walk(w) && longest_span(w) < shortest) {
+            shortest = longest_span(w);
+            memcpy(best, w->list, (size_t)KINDS * w->pp * w->m);
+        }
+    }
+    return shortest;
+}
+
+/* The walk was made for nearly equal stages. Where unequal ones lead it astray, the order for their
+ * mean is taken. */
 orr_status orr_order_zb_auto(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
                              op_writer *out, orr_err *err) {
     walk w = new_walk(work, s, d);
-    size_t size = (size_t)KINDS * w.pp * w.m;
-    uint8_t *best = ORR_NEW_ARRAY(work, uint8_t, size);
-    double shortest = INFINITY;
-    for (unsigned k = 0; k < 8; k++) {
-        w.set = (settings){(k & 4) == 0, (k & 2) == 0, (k & 1) == 0};
-        if (run_walk(&w) && longest_span(&w) < shortest) {
-            shortest = longest_span(&w);
-            memcpy(best, w.list, size);
-        }
+    uint8_t *best = ORR_NEW_ARRAY(work, uint8_t, (size_t)KINDS * w.pp * w.m);
+    double shortest = run_settings(&w, best);
+    orr_durations mean;
+    if (isinf(shortest)) {
+        mean = orr_order_mean_times(work, d, w.pp, 1);
+        w.d = &mean;
+        shortest = run_settings(&w, best);
     }
     if (isinf(shortest)) {
         return orr_fail(err, ORR_E_INFEASIBLE,

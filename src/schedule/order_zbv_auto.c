@@ -322,29 +322,44 @@ static walk new_walk(orr_arena *work, const orr_schedule_spec *s, const orr_dura
     return w;
 }
 
+/* Runs all settings; the least bubble, or infinity when none gets through. The best order is kept.
+ */
+static double run_settings(walk *w, uint8_t *best, double *approved, bool *scratch) {
+    size_t size = (size_t)2 * KINDS * w->pp * w->m;
+    double least = INFINITY;
+    for (unsigned k = 0; k < 4; k++) {
+        w->fill_b = (k & 2) == 0;
+        w->fill_f = (k & 1) == 0;
+        w->approved = NULL;
+        double last = INFINITY;
+        for (double most = run_walk(w, scratch); most < last; most = run_walk(w, scratch)) {
+            if (most < least) {
+                least = most;
+                memcpy(best, w->list, size);
+            }
+            last = most;
+            memcpy(approved, w->bubble, w->pp * sizeof *approved);
+            w->approved = approved;
+            w->most_approved = most;
+        }
+    }
+    return least;
+}
+
+/* The walk was made for equal stages. Where unequal ones lead it astray, the order for their mean
+ * is taken. */
 orr_status orr_order_zbv_auto(orr_arena *work, const orr_schedule_spec *s, const orr_durations *d,
                               op_writer *out, orr_err *err) {
     walk w = new_walk(work, s, d);
-    size_t size = (size_t)2 * KINDS * w.pp * w.m;
-    uint8_t *best = ORR_NEW_ARRAY(work, uint8_t, size);
+    uint8_t *best = ORR_NEW_ARRAY(work, uint8_t, (size_t)2 * KINDS * w.pp * w.m);
     double *approved = ORR_NEW_ARRAY(work, double, w.pp);
     bool *scratch = ORR_NEW_ARRAY(work, bool, w.pp);
-    double least = INFINITY;
-    for (unsigned k = 0; k < 4; k++) {
-        w.fill_b = (k & 2) == 0;
-        w.fill_f = (k & 1) == 0;
-        w.approved = NULL;
-        double last = INFINITY;
-        for (double most = run_walk(&w, scratch); most < last; most = run_walk(&w, scratch)) {
-            if (most < least) {
-                least = most;
-                memcpy(best, w.list, size);
-            }
-            last = most;
-            memcpy(approved, w.bubble, w.pp * sizeof *approved);
-            w.approved = approved;
-            w.most_approved = most;
-        }
+    double least = run_settings(&w, best, approved, scratch);
+    orr_durations mean;
+    if (isinf(least)) {
+        mean = orr_order_mean_times(work, d, w.pp, 2);
+        w.d = &mean;
+        least = run_settings(&w, best, approved, scratch);
     }
     if (isinf(least)) {
         return orr_fail(err, ORR_E_INFEASIBLE,

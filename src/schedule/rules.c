@@ -136,6 +136,16 @@ static void check_kind(const orr_schedule_spec *s, const kind_facts *facts, rule
     case ORR_SCHEDULE_ZB_H2: check_enough(s, facts, 2 * s->pp - 1, out); break;
     case ORR_SCHEDULE_DUALPIPE:
     case ORR_SCHEDULE_DUALPIPEV: check_enough(s, facts, 2 * s->pp, out); break;
+    case ORR_SCHEDULE_V_ADAPTIVE:
+        if (s->pp < 2) {
+            broken(out, "SCH-ADAPTIVE-PP", "use two or more ranks",
+                   "v-adaptive needs at least 2 ranks");
+        }
+        if (s->memory_limit == 1) {
+            broken(out, "SCH-MEMORY", "allow two or more chunks in flight",
+                   "v-adaptive cannot run with 1 chunk in flight");
+        }
+        break;
     case ORR_SCHEDULE_GROUPED:
         if (s->group > s->pp) {
             broken(out, "SCH-GROUPED-GROUP", "use a group of at most pp micro-batches",
@@ -150,7 +160,6 @@ static void check_kind(const orr_schedule_spec *s, const kind_facts *facts, rule
     case ORR_SCHEDULE_V_HALF:
     case ORR_SCHEDULE_V_MIN:
     case ORR_SCHEDULE_ZBV_AUTO:
-    case ORR_SCHEDULE_V_ADAPTIVE:
     case ORR_SCHEDULE_V_HALF_PRIMUS:
     case ORR_SCHEDULE_V_MIN_PRIMUS:
     case ORR_SCHEDULE_V_1F1B:

@@ -133,6 +133,10 @@ static inline double orr_order_real(const orr_durations *d, int64_t ps) {
     return d->unit_ps > 0 ? (double)ps / d->unit_ps : (double)ps;
 }
 
+/* The same time for all stages: their mean. */
+orr_durations orr_order_mean_times(orr_arena *work, const orr_durations *d, uint32_t pp,
+                                   uint32_t vpp);
+
 /* hop class (index + 1) of the edge between `position` and the next one of a chain; 0 when both are
  * on one rank */
 uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position);
@@ -178,6 +182,7 @@ orr_status orr_order_zbv_auto(orr_arena *work, const orr_schedule_spec *s, const
                               op_writer *out, orr_err *err);
 orr_status orr_order_v_adaptive(orr_arena *work, const orr_schedule_spec *spec,
                                 const orr_durations *d, op_writer *w, orr_err *err);
+void orr_order_greedy(orr_arena *work, const orr_order *order, op_writer *w); /* once placed */
 
 /* Calls between ops (calls.c), one list per rank. A post names the transfers it starts; a wait
  * stands for the k-th transfer of one kind on this rank. */
