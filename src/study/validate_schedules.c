@@ -64,7 +64,7 @@ static void read_durations(vector *v) {
     int64_t *w = times_of(v, "durations.w");
     uint32_t chunks = v->spec.pp * v->spec.vpp;
     int64_t *hop = ORR_NEW_ARRAY(v->arena, int64_t, v->spec.pp);
-    v->d = (orr_durations){.f = f, .b = b, .w = w, .hop = hop};
+    v->d = (orr_durations){.f = f, .b = b, .w = w, .hop = hop, .unit_ps = v->scale};
     if (factor != NULL && orr_tree_kind_of(factor) != ORR_TREE_NULL) {
         int64_t *pair = ORR_NEW_ARRAY(v->arena, int64_t, chunks);
         for (uint32_t i = 0; i < chunks; i++) {
@@ -94,7 +94,9 @@ static void read_options(vector *v) {
     const orr_tree *options = v->options;
     uint32_t group = count_of(options, "microbatch_group_size_per_vp_stage");
     uint32_t chunks = count_of(options, "max_mem_chunks");
-    v->spec.group = group != 0 ? group : count_of(options, "microbatches_per_round");
+    group = group != 0 ? group : count_of(options, "microbatches_per_round");
+    v->spec.group = group != 0 ? group : count_of(options, "group_size");
+    v->spec.least_group = count_of(options, "min_group_size");
     v->spec.memory_limit = chunks != 0 ? chunks : count_of(options, "max_mem");
     v->spec.memory_f = count_of(options, "mem_f");
     v->spec.memory_b = (uint32_t)fmax(0, -number_of(options, "mem_b"));
