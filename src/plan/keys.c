@@ -3,7 +3,7 @@
 
 #include "plan/plan_int.h"
 
-static const char *const placements[] = {"even", "slots", "cost-walk", "balanced", NULL};
+static const char *const placements[] = {"even", "slots", "cost-walk", "balanced", "spread", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "a2a", NULL};
 static const char *const precisions[] = {"bf16",   "fp16",          "fp8",   "fp8_cs",
                                          "fp8_mx", "fp8_blockwise", "nvfp4", NULL};
@@ -64,7 +64,7 @@ static const orr_field fields[KEY_COUNT] = {
             "Chunks of layers a pipeline rank holds; default 1, or what schedule, layout or "
             "software imply."),
     KEY(KEY_LAYOUT, "layout", TEXT, layout, 0, 0, NULL, NULL,
-        "Layers of the stages: even, slots, cost-walk, balanced; embedding, loss or "
+        "Layers of the stages: even, slots, cost-walk, balanced, spread; embedding, loss or "
         "embedding,loss (these count as layers); or a Megatron string such as "
         "\"Et*3|(tt|)*29m|L\"."),
     ENUM_KEY(KEY_PLACEMENT, placement, placements,

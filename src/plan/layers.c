@@ -177,6 +177,18 @@ static void balance_layers(const orr_model *model, uint32_t stages, uint32_t *co
     }
 }
 
+/* ---- counts as even as can be -----------------------------------------------------------------
+ */
+
+static void spread_layers(const orr_model *model, uint32_t stages, uint32_t *count) {
+    uint32_t slots = model->layers + 2, each = slots / stages, more = slots % stages;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        count[stage] = each + (stage < more ? 1 : 0);
+    }
+    count[0]--;
+    count[stages - 1]--;
+}
+
 /* ---- choosing and dealing out ---------------------------------------------------------------- */
 
 placing orr_plan_placing(const orr_model *model, const orr_plan *plan, uint32_t *flags) {
@@ -190,18 +202,17 @@ placing orr_plan_placing(const orr_model *model, const orr_plan *plan, uint32_t 
     }
     bool even = model->layers % stages == 0;
     bool slots = !even && (model->layers + 2) % stages == 0;
+    uint32_t both = slots ? ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS : ORR_SPLIT_EVEN;
     switch (plan->pipe.placement) {
-    case ORR_PLACE_SLOTS:
-        *flags = slots ? ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS : ORR_SPLIT_EVEN;
-        return PLACING_SPLIT;
+    case ORR_PLACE_SLOTS: *flags = both; return PLACING_SPLIT;
     case ORR_PLACE_COST_WALK: return PLACING_WALK;
+    case ORR_PLACE_SPREAD: return PLACING_SPREAD;
     case ORR_PLACE_BALANCED:
-        /* More stages than layers: only the ends may stand without one. */
-        if (slots && model->layers < stages) {
-            *flags = ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS;
-            return PLACING_SPLIT;
+        if (model->mtp_layers > 0 || !(even || slots)) {
+            return PLACING_BALANCED;
         }
-        return even && model->mtp_layers == 0 ? PLACING_SPLIT : PLACING_BALANCED;
+        *flags = both;
+        return PLACING_SPLIT;
     default: return PLACING_SPLIT;
     }
 }
@@ -259,8 +270,9 @@ bool orr_plan_placeable(const orr_model *model, const orr_plan *plan) {
         orr_split_spec spec = split_of(model, plan, flags);
         return split_fits(&spec);
     }
-    return how == PLACING_LAYOUT ? layout_fits(model, plan)
-                                 : how == PLACING_WALK || model->layers + 1 >= stages;
+    return how == PLACING_LAYOUT   ? layout_fits(model, plan)
+           : how == PLACING_SPREAD ? model->layers + 2 >= stages
+                                   : how == PLACING_WALK || model->layers + 1 >= stages;
 }
 
 uint32_t orr_plan_empty_stage(const orr_model *model, const orr_plan *plan) {
@@ -294,6 +306,7 @@ static orr_status place_by_stage(const orr_model *model, const orr_plan *plan, p
         }
         return ORR_OK;
     case PLACING_BALANCED: balance_layers(model, stages, count); return ORR_OK;
+    case PLACING_SPREAD: spread_layers(model, stages, count); return ORR_OK;
     }
     return ORR_OK;
 }

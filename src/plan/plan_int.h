@@ -104,6 +104,7 @@ typedef enum placing {
     PLACING_LAYOUT,   /* plan.layout */
     PLACING_WALK,     /* cumulative cost */
     PLACING_BALANCED, /* min-max */
+    PLACING_SPREAD,   /* as even as counts can be, embedding and head as layers */
 } placing;
 placing orr_plan_placing(const orr_model *model, const orr_plan *plan, uint32_t *flags);
 /* Whether orr_plan_layers would succeed, without doing it. */

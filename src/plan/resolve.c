@@ -453,6 +453,7 @@ static void resolve_layout_word(resolver *r, orr_plan *plan, const char *text) {
         {"slots", ORR_PLACE_SLOTS, 0},
         {"cost-walk", ORR_PLACE_COST_WALK, 0},
         {"balanced", ORR_PLACE_BALANCED, 0},
+        {"spread", ORR_PLACE_SPREAD, 0},
         {"embedding", 0, ORR_SPLIT_EMBEDDING},
         {"loss", 0, ORR_SPLIT_LOSS},
         {"embedding,loss", 0, ORR_SPLIT_EMBEDDING | ORR_SPLIT_LOSS},
@@ -479,8 +480,8 @@ static void resolve_layout_word(resolver *r, orr_plan *plan, const char *text) {
     int near = orr_name_nearest(text, names, WORDS);
     problem(r, ORR_E_SCHEMA, KEY_LAYOUT,
             orr_arena_format(r->arena,
-                             "%s%s%sit takes even, slots, cost-walk, balanced, embedding, loss, "
-                             "\"embedding,loss\", or a string such as \"Et*3|(tt|)*29m|L\"",
+                             "%s%s%sit takes even, slots, cost-walk, balanced, spread, embedding, "
+                             "loss, \"embedding,loss\", or a string such as \"Et*3|(tt|)*29m|L\"",
                              near < 0 ? "" : "did you mean \"", near < 0 ? "" : names[near],
                              near < 0 ? "" : "\"? "),
             "\"layout\" has no value \"%.60s\"", text);

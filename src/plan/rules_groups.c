@@ -155,14 +155,6 @@ static bool tp_outside_domain(const orr_resolved *r, rule_note *note) {
 
 /* ---- sequence parallelism -------------------------------------------------------------------- */
 
-static bool sp_without_tp(const orr_resolved *r, rule_note *note) {
-    if (!r->plan.split.sp || r->plan.split.tp > 1) {
-        return false;
-    }
-    orr_rule_hint(note, "use sp off, or tp above 1");
-    return orr_rule_say(note, "sequence parallelism does nothing at tp 1");
-}
-
 static bool sp_fits(const orr_resolved *r, uint32_t tp) {
     uint64_t local = r->plan.batch.seq / orr_max_u32(1, r->plan.split.cp);
     return local % tp == 0 && tp_fits(r, tp);
@@ -177,14 +169,6 @@ static bool sp_sequence(const orr_resolved *r, rule_note *note) {
     orr_rule_nearest(note, "tp", r, s->tp, 8192, sp_fits);
     return orr_rule_say(note, "tp %u does not divide the %u tokens of seq %u / cp %u", s->tp, local,
                         r->plan.batch.seq, s->cp);
-}
-
-static bool sp_tp_overlap(const orr_resolved *r, rule_note *note) {
-    if ((r->plan.overlap & ORR_OVERLAP_TP) == 0 || r->plan.split.tp == 1 || r->plan.split.sp) {
-        return false;
-    }
-    orr_rule_hint(note, "use sp on");
-    return orr_rule_say(note, "tensor-parallel overlap takes sequence-parallel regions; sp is off");
 }
 
 /* ---- context parallelism --------------------------------------------------------------------- */
@@ -289,22 +273,14 @@ static bool batch_product(const orr_resolved *r, rule_note *note) {
                         p->batch.micro_batches, p->batch.mbs, p->shard.dp);
 }
 
-static bool batch_positions(const orr_resolved *r, rule_note *note) {
-    const orr_model *m = r->model;
-    if (m->position != ORR_POSITION_LEARNED || m->max_seq == 0 || r->plan.batch.seq <= m->max_seq) {
-        return false;
-    }
-    orr_rule_hint(note, "use seq %u or less", m->max_seq);
-    return orr_rule_say(note, "seq %u is beyond the %u learned positions", r->plan.batch.seq,
-                        m->max_seq);
-}
-
 static bool batch_long(const orr_resolved *r, rule_note *note) {
     const orr_model *m = r->model;
-    if (m->position == ORR_POSITION_LEARNED || m->max_seq == 0 || r->plan.batch.seq <= m->max_seq) {
+    if (m->max_seq == 0 || r->plan.batch.seq <= m->max_seq) {
         return false;
     }
-    orr_rule_hint(note, "use seq %u or less, unless the positions are rescaled", m->max_seq);
+    bool learned = m->position == ORR_POSITION_LEARNED;
+    orr_rule_hint(note, "use seq %u or less, unless %s", m->max_seq,
+                  learned ? "the table of positions is enlarged" : "the positions are rescaled");
     return orr_rule_say(note, "seq %u is beyond the model's %u", r->plan.batch.seq, m->max_seq);
 }
 
@@ -334,14 +310,6 @@ static bool shard_hsdp_group(const orr_resolved *r, rule_note *note) {
     }
     orr_rule_hint(note, "use shard_group %u", r->cluster->gpus_per_node);
     return orr_rule_say(note, "hsdp takes a shard_group: the ranks that share one copy");
-}
-
-static bool shard_alone(const orr_resolved *r, rule_note *note) {
-    if (r->plan.shard.kind == ORR_SHARD_NONE || replicas(&r->plan) > 1) {
-        return false;
-    }
-    orr_rule_hint(note, "use sharding none, or smaller degrees");
-    return orr_rule_say(note, "there is nothing to share: dp x cp is 1");
 }
 
 static bool sharded_pipeline(const orr_plan *p) {
@@ -424,8 +392,6 @@ static const plan_rule rules[] = {
     {"PAR-TP-05", ORR_RULE_WARNING, "no key-value head is copied", tp_kv_copies},
     {"PAR-TP-06", ORR_RULE_WARNING, "tp stays inside a scale-up domain", tp_outside_domain},
     {"PAR-SP-01", ORR_RULE_DOES_NOT_START, "with sp, tp divides seq / cp", sp_sequence},
-    {"PAR-SP-02", ORR_RULE_WARNING, "sp goes with tp > 1", sp_without_tp},
-    {"PAR-SP-03", ORR_RULE_WARNING, "tensor-parallel overlap goes with sp", sp_tp_overlap},
     {"PAR-CP-01", ORR_RULE_ILLEGAL, "seq is a multiple of cp, or of 2 cp in balanced causal rings",
      cp_sequence},
     {"PAR-CP-02", ORR_RULE_ILLEGAL, "all-to-all context parallelism divides the local heads",
@@ -434,8 +400,7 @@ static const plan_rule rules[] = {
     {"PAR-CP-04", ORR_RULE_DOES_NOT_START, "the software has context parallelism", cp_refused},
     {"PAR-CP-05", ORR_RULE_WARNING, "windowed attention goes without a ring", cp_window},
     {"BATCH-01", ORR_RULE_ILLEGAL, "gbs = micro-batches x mbs x dp", batch_product},
-    {"BATCH-02", ORR_RULE_DOES_NOT_START, "seq stays within learned positions", batch_positions},
-    {"BATCH-03", ORR_RULE_WARNING, "seq stays within the model's length", batch_long},
+    {"BATCH-02", ORR_RULE_WARNING, "seq stays within the model's length", batch_long},
     {"SHARD-01", ORR_RULE_ILLEGAL, "shard_group divides dp x cp", shard_group},
     {"SHARD-02", ORR_RULE_ILLEGAL, "hsdp has a shard_group", shard_hsdp_group},
     {"SHARD-03", ORR_RULE_DOES_NOT_START, "the software shards parameters under a pipeline",
@@ -444,11 +409,10 @@ static const plan_rule rules[] = {
      shard_fsdp_ep},
     {"SHARD-05", ORR_RULE_DOES_NOT_START, "the software shards gradients under a pipeline",
      shard_zero2_pp},
-    {"SHARD-06", ORR_RULE_WARNING, "sharding has ranks to share among", shard_alone},
-    {"SHARD-07", ORR_RULE_WARNING, "a pipeline does not gather parameters per micro-batch",
+    {"SHARD-06", ORR_RULE_WARNING, "a pipeline does not gather parameters per micro-batch",
      shard_gathers},
-    {"SHARD-08", ORR_RULE_WARNING, "a pipeline does not reduce gradients per micro-batch",
+    {"SHARD-07", ORR_RULE_WARNING, "a pipeline does not reduce gradients per micro-batch",
      shard_scatters},
-    {"SHARD-09", ORR_RULE_WARNING, "muon's matrices are not cut by sharding", shard_muon},
+    {"SHARD-08", ORR_RULE_WARNING, "muon's matrices are not cut by sharding", shard_muon},
 };
 const rule_list orr_rules_groups = {rules, sizeof rules / sizeof *rules};

@@ -45,8 +45,8 @@ static bool place_layers(const orr_resolved *r, rule_note *note) {
     if (p->vpp > 1 && *vpp.hint != '\0') {
         note->hint = orr_arena_format(note->arena, "%s, or %s", vpp.hint, note->hint);
     }
-    orr_rule_hint(note, "%s%sor say the layout (balanced, embedding,loss, first_layers ...)",
-                  note->hint, *note->hint == '\0' ? "" : ", ");
+    orr_rule_hint(note, "%s%sstate another layout, such as balanced", note->hint,
+                  *note->hint == '\0' ? "" : ", or ");
     return orr_rule_say(note, "%u layers%s do not divide over pp %u x vpp %u", r->model->layers,
                         placement_words(note, r, flags), p->pp, p->vpp);
 }

@@ -32,7 +32,9 @@ typedef enum orr_placement {
     ORR_PLACE_EVEN = 0,
     ORR_PLACE_SLOTS = 1,     /* embedding and loss count as layers where L does not divide */
     ORR_PLACE_COST_WALK = 2, /* blocks by cumulative compute cost (nanotron) */
-    ORR_PLACE_BALANCED = 3   /* min-max with head and MTP where L does not divide */
+    ORR_PLACE_BALANCED = 3,  /* slots where those divide, else min-max with head and MTP */
+    ORR_PLACE_SPREAD = 4     /* embedding and head always count as layers; the first stages take
+                                the remainder */
 } orr_placement;
 /* Launches that a framework refuses; bits. */
 typedef enum orr_refusal {

@@ -8,7 +8,8 @@ static const char *const loss_words[] = {"native", "te", "fused", "eager", "eage
 static const char *const dispatch_words[] = {"alltoall",    "allgather",   "deepep", "sync-free-1",
                                              "sync-free-2", "sync-free-3", NULL};
 static const char *const copies_words[] = {"none", "row", "row_and_column", NULL};
-static const char *const placement_words[] = {"even", "slots", "cost_walk", "balanced", NULL};
+static const char *const placement_words[] = {"even",     "slots",  "cost_walk",
+                                              "balanced", "spread", NULL};
 static const char *const figure_words[] = {"allocated", "reserved", "device", NULL};
 static const char *const graph_words[] = {"none", "partial", "full_iteration", NULL};
 static const char *const bytes_words[] = {"0", "1", "2", "3", "4", NULL};

@@ -184,7 +184,7 @@ static void cost_walk_of_the_sweep(void **state) {
 static void balanced_makes_room_for_the_head(void **state) {
     (void)state;
     orr_layer layer = plain_layer(4096, 14336);
-    orr_model model = model_of(&layer, 30, 3 * (4 * 4096 + 3 * 14336)); /* a head of three layers */
+    orr_model model = model_of(&layer, 29, 3 * (4 * 4096 + 3 * 14336)); /* a head of three layers */
     static const uint32_t even[] = {8, 8, 8, 8};
     placed got;
     orr_plan plan = {.pipe = {.pp = 4, .vpp = 1, .placement = ORR_PLACE_BALANCED}};
@@ -194,12 +194,33 @@ static void balanced_makes_room_for_the_head(void **state) {
         sum += got.count[i];
         most = got.count[i] > most ? got.count[i] : most;
     }
-    assert_int_equal(sum, 30);
-    assert_int_equal(most, 9); /* 33 layers' worth over 4 */
-    assert_true(got.count[3] <= 6);
+    assert_int_equal(sum, 29);
+    assert_int_equal(most, 8); /* 32 layers' worth over 4 */
+    assert_int_equal(got.count[3], 5);
+    model.layers = 30; /* 32 with the ends as layers */
+    assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
+    assert_int_equal(got.count[0], 7);
+    assert_int_equal(got.count[3], 7);
     model.layers = 32; /* divides: even */
     assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
     assert_memory_equal(got.count, even, sizeof even);
+}
+
+/* 27 layers and two ends over four stages: the remainder goes first. */
+static void spread_counts_the_ends(void **state) {
+    (void)state;
+    orr_layer layer = plain_layer(1024, 4096);
+    orr_model model = model_of(&layer, 27, 32000);
+    static const uint32_t four[] = {7, 7, 7, 6};
+    placed got;
+    orr_plan plan = {.pipe = {.pp = 4, .vpp = 1, .placement = ORR_PLACE_SPREAD}};
+    assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
+    assert_memory_equal(got.count, four, sizeof four);
+    plan.pipe.pp = 1;
+    assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
+    assert_int_equal(got.count[0], 27);
+    plan.pipe.pp = 30;
+    assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_E_INFEASIBLE);
 }
 
 static void slots_only_where_layers_do_not_divide(void **state) {
@@ -242,6 +263,7 @@ int main(void) {
         cmocka_unit_test(layouts_that_are_none),
         cmocka_unit_test(cost_walk_of_the_sweep),
         cmocka_unit_test(balanced_makes_room_for_the_head),
+        cmocka_unit_test(spread_counts_the_ends),
         cmocka_unit_test(slots_only_where_layers_do_not_divide),
         cmocka_unit_test(waves_and_two_ways),
     };
