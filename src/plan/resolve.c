@@ -237,6 +237,7 @@ static const orr_cluster *with_nic(resolver *r, const orr_cluster *found) {
     if (!is_stated(r, KEY_NIC) || !(r->keys.nic_Bps > 0)) {
         return found;
     }
+    r->out->nic_Bps = r->keys.nic_Bps;
     orr_cluster *cluster = ORR_NEW(r->arena, orr_cluster);
     *cluster = *found;
     for (uint32_t i = 1; i < cluster->tier_count; i++) {

@@ -27,7 +27,7 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .recompute = orr_recompute_name(arena, &p->recompute),
         .gpus = p->gpus,
         .gpus_per_node = r->cluster == NULL ? 0 : r->cluster->gpus_per_node,
-        .nic_Bps = r->cluster == NULL || r->cluster->tier_count < 2 ? 0 : r->cluster->tier[1].Bps,
+        .nic_Bps = r->nic_Bps,
         .tp = p->split.tp,
         .pp = p->pipe.pp,
         .vpp = p->pipe.vpp,
@@ -80,7 +80,8 @@ static void fill_inputs(orr_arena *arena, const orr_resolved *r, plan_keys *keys
 
 static bool says_nothing(const orr_tree *value) {
     orr_tree_kind kind = orr_tree_kind_of(value);
-    return kind == ORR_TREE_NULL || (kind == ORR_TREE_INT && orr_tree_int(value, 0) == 0);
+    bool number = kind == ORR_TREE_INT || kind == ORR_TREE_REAL;
+    return kind == ORR_TREE_NULL || (number && !(orr_tree_real(value, 0) > 0));
 }
 
 orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved) {

@@ -289,6 +289,7 @@ static void written_plans_resolve_to_the_same(void **state) {
     static const char *const plans[] = {
         BASE "gpus: 8\n",
         BASE "nodes: 8\ntp: 4\npp: 4\nvpp: 2\nsp: off\ngbs: 128\nprecision: fp8\nfp8_params: on\n",
+        BASE "gpus: 64\nnic: 400Gb/s\n",
         BASE "gpus: 64\npp: 4\nschedule: zb-2p\nmemory_limit: 9\nrecompute: block:3\n",
         BASE "gpus: 64\npp: 2\nlayout: \"Et*8|t*8|t*8|t*8L\"\n",
         BASE "gpus: 64\npp: 4\nfirst_layers: 7\nlast_layers: 9\nsharding: hsdp\ndropout: all\n",
@@ -308,6 +309,7 @@ static void written_plans_resolve_to_the_same(void **state) {
         }
         assert_same_plan(&first.plan, &second.plan);
         assert_string_equal(first.cluster->name, second.cluster->name);
+        assert_memory_equal(first.cluster->tier, second.cluster->tier, sizeof first.cluster->tier);
         assert_string_equal(first.software->name, second.software->name);
         assert_string_equal(orr_write_json(arena, written, false),
                             orr_write_json(arena, orr_plan_write(arena, &second), false));
