@@ -116,7 +116,7 @@ static uint64_t pending_weight_gradients(const orr_builder *b) {
     for (uint32_t i = 0; i < b->weight.count; i++) {
         const orr_op *op = &b->weight.op[i];
         if (op->kind == ORR_OP_GEMM) { /* k tokens x (m outputs, n inputs) */
-            bool gathers = i + 1 < b->weight.count && b->weight.op[i + 1].kind == ORR_OP_COLLECTIVE;
+            bool gathers = i + 1 < b->weight.count && b->weight.op[i + 1].stream == ORR_STREAM_TP;
             uint64_t kept = gathers ? b->size.sharded : op->shape.gemm.k;
             bytes += 2 * (op->shape.gemm.k * op->shape.gemm.m + kept * op->shape.gemm.n);
         } else if (op->kind == ORR_OP_GROUPED_GEMM) {
