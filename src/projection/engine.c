@@ -103,6 +103,11 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
     return ORR_OK;
 }
 
+orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, orr_err *err) {
+    const orr_cost_table *table = NULL;
+    return orr_engine_table(engine, resolved->cluster, resolved->software, &table, err);
+}
+
 typedef struct priced_key {
     const orr_cost_table *table;
     const orr_object *object;

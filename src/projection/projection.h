@@ -45,6 +45,10 @@ typedef struct orr_engine orr_engine;
 orr_engine *orr_engine_new(void);
 void orr_engine_free(orr_engine *engine);
 
+/* Reads the calibrations of a machine and a software profile, which the first projection would
+ * otherwise do: inputs are then parsed, and what follows is computing. */
+orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, orr_err *err);
+
 /* A measured run that corrects its neighbours by one factor on compute. All zero means none. */
 typedef struct orr_anchor {
     double tokens_per_s_per_gpu;

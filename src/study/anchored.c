@@ -77,8 +77,7 @@ static orr_tree *write_pairs(orr_arena *arena, pairs *p) {
     orr_tree_put_real(arena, map, "p90_abs_err", orr_quantile(p->error, p->count, 0.9));
     orr_tree_put_real(arena, map, "null_median_abs_err", null);
     orr_tree_put_real(arena, map, "skill", null > 0 ? 1 - error / null : 0);
-    orr_tree_put_real(arena, map, "coverage_90",
-                      p->count == 0 ? 0 : (double)p->covered / p->count);
+    orr_tree_put_real(arena, map, "coverage_90", p->count == 0 ? 0 : (double)p->covered / p->count);
     orr_tree_put_real(arena, map, "width_90", orr_median(p->width, p->count));
     return map;
 }

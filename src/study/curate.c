@@ -95,24 +95,39 @@ static const char *translate(const word *words, size_t count, const char *text) 
 #define TRANSLATE(words, text) translate(words, sizeof(words) / sizeof *(words), text)
 
 static const word precisions[] = {
-    {"bf16", "bf16"},        {"fp16", "fp16"},     {"fp16_or_bf16", "bf16"},
-    {"fp8", "fp8"},          {"fp8_cs", "fp8_cs"}, {"fp8-rowwise", "fp8_cs"},
-    {"fp8-tensorwise", "fp8_cs"}, {"fp8_mx", "fp8_mx"}, {"mxfp8", "fp8_mx"},
-    {"fp8_blockwise", "fp8_blockwise"}, {"nvfp4", "nvfp4"}, {"", "bf16"},
+    {"bf16", "bf16"},
+    {"fp16", "fp16"},
+    {"fp16_or_bf16", "bf16"},
+    {"fp8", "fp8"},
+    {"fp8_cs", "fp8_cs"},
+    {"fp8-rowwise", "fp8_cs"},
+    {"fp8-tensorwise", "fp8_cs"},
+    {"fp8_mx", "fp8_mx"},
+    {"mxfp8", "fp8_mx"},
+    {"fp8_blockwise", "fp8_blockwise"},
+    {"nvfp4", "nvfp4"},
+    {"", "bf16"},
 };
 static const word shardings[] = {
-    {"none", "none"},         {"zero1", "zero1"}, {"zero1?", "zero1"}, {"zero2", "zero2"},
-    {"zero3_fsdp", "zero3"}, {"fsdp", "zero3"},  {"hsdp", "hsdp"},    {"zero3", "zero3"},
-    {"fsdp2", "fsdp2"},
+    {"none", "none"},   {"zero1", "zero1"},      {"zero1?", "zero1"},
+    {"zero2", "zero2"}, {"zero3_fsdp", "zero3"}, {"fsdp", "zero3"},
+    {"hsdp", "hsdp"},   {"zero3", "zero3"},      {"fsdp2", "fsdp2"},
 };
 static const word schedules[] = {
-    {"1F1B", "1f1b"},        {"interleaved-1F1B", "interleaved"},
-    {"ZB-1p", "zb-1p"},      {"ZB-2p", "zb-2p"},
-    {"ZB-V", "zbv"},         {"1F1B (DeepSpeed pipeline)", "1f1b"},
-    {"GPipe", "gpipe"},      {"V-Half", "v-half"},
-    {"V-Min", "v-min"},      {"ZB-H1", "zb-h1"},
-    {"ZB-H2", "zb-h2"},      {"DualPipe", "dualpipe"},
-    {"DualPipeV", "dualpipev"}, {"circular GPipe (scan)", "looped-bfs"},
+    {"1F1B", "1f1b"},
+    {"interleaved-1F1B", "interleaved"},
+    {"ZB-1p", "zb-1p"},
+    {"ZB-2p", "zb-2p"},
+    {"ZB-V", "zbv"},
+    {"1F1B (DeepSpeed pipeline)", "1f1b"},
+    {"GPipe", "gpipe"},
+    {"V-Half", "v-half"},
+    {"V-Min", "v-min"},
+    {"ZB-H1", "zb-h1"},
+    {"ZB-H2", "zb-h2"},
+    {"DualPipe", "dualpipe"},
+    {"DualPipeV", "dualpipev"},
+    {"circular GPipe (scan)", "looped-bfs"},
 };
 
 /* "full(block,5 layers/stage)" and the like: n, or 0. */
@@ -151,7 +166,8 @@ static const char *recompute_of(orr_arena *arena, const char *text, const orr_tr
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* The card of a model by its name in models.json; NULL with a reason when it cannot be expressed. */
+/* The card of a model by its name in models.json; NULL with a reason when it cannot be expressed.
+ */
 static orr_tree *card(orr_curator *curator, const char *name, const char **skipped) {
     size_t length = strlen(name);
     orr_tree *known = (orr_tree *)orr_map_get(&curator->cards, name, length + 1);
@@ -248,8 +264,7 @@ orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         put_number(arena, keys, numbers[i].key, numbers[i].value);
     }
-    const char *problem =
-        put_words(arena, run, collect(curator, arena, run, "words"), keys);
+    const char *problem = put_words(arena, run, collect(curator, arena, run, "words"), keys);
     if (problem != NULL) {
         *skipped = orr_arena_format(arena, "cannot be expressed: %s", problem);
         return ORR_OK;

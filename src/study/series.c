@@ -26,9 +26,9 @@ static int by_series(const void *a, const void *b) {
     const orr_judged *const *x = (const orr_judged *const *)a;
     const orr_judged *const *y = (const orr_judged *const *)b;
     int order = compare_series(*x, *y);
-    return order != 0 ? order
-                      : ((*x)->run->index > (*y)->run->index) -
-                            ((*x)->run->index < (*y)->run->index);
+    return order != 0
+               ? order
+               : ((*x)->run->index > (*y)->run->index) - ((*x)->run->index < (*y)->run->index);
 }
 
 static int sign_with_ties(double a, double b) {

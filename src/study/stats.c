@@ -56,8 +56,7 @@ orr_tree *orr_summarise(orr_arena *arena, const orr_judged *const *rows, uint32_
     orr_tree_put_real(arena, map, "mean_abs_err", judged == 0 ? 0 : sum / judged);
     orr_tree_put_real(arena, map, "p90_abs_err", orr_quantile(absolute, judged, 0.9));
     orr_tree_put_real(arena, map, "bias", orr_median(error, projected));
-    orr_tree_put_real(arena, map, "coverage_90",
-                      projected == 0 ? 0 : (double)covered / projected);
+    orr_tree_put_real(arena, map, "coverage_90", projected == 0 ? 0 : (double)covered / projected);
     orr_tree_put_real(arena, map, "width_90", orr_median(width, projected));
     return map;
 }

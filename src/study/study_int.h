@@ -19,8 +19,8 @@ typedef struct orr_run_table {
     orr_run *run;
 } orr_run_table;
 
-/* Reads runs.csv (or oom.csv), and tiers.csv beside it when given. Columns are found by name; a cell
- * that should be a number and is not is ORR_E_SCHEMA with its line. */
+/* Reads runs.csv (or oom.csv), and tiers.csv beside it when given. Columns are found by name; a
+ * cell that should be a number and is not is ORR_E_SCHEMA with its line. */
 orr_status orr_runs_read(orr_arena *arena, const char *runs, const char *tiers, orr_run_table *out,
                          orr_err *err);
 /* Measured tokens/s/GPU of a row, from the step time where only that is stated; 0: none. */
@@ -55,7 +55,7 @@ static inline double orr_judged_error(const orr_judged *row) {
 /* stats.c: summaries {rows, projected, median_abs_err ...} of the rows that count. A skipped row
  * among tiers A and B is an error of 1. */
 orr_tree *orr_summarise(orr_arena *arena, const orr_judged *const *rows, uint32_t count);
-double orr_median(double *values, uint32_t count);               /* sorts; 0 of none */
+double orr_median(double *values, uint32_t count);                /* sorts; 0 of none */
 double orr_quantile(double *values, uint32_t count, double frac); /* sorts */
 /* Mean over sources with ten rows or more of their median absolute error. */
 double orr_macro_median(orr_arena *arena, const orr_judged *rows, uint32_t count);

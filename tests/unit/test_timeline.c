@@ -17,7 +17,7 @@ static orr_object object;
 static orr_priced priced = {&object, costs};
 
 static void add(uint32_t i, orr_phase phase, orr_class class, double time_s, uint16_t modules) {
-    ops[i] = (orr_op){.phase = (uint8_t)phase, .class = (uint8_t)class, .modules = modules};
+    ops[i] = (orr_op){.phase = (uint8_t)phase, .class = (uint8_t) class, .modules = modules};
     costs[i] = (orr_cost){time_s, 0.1, ORR_FROM_MODEL};
 }
 
