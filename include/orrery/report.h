@@ -19,6 +19,10 @@ typedef struct orr_report_options {
 ORR_API char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
                               const orr_report_options *options);
 
+/* The errors of a validation's rows as an SVG heat map: models down, device and precision across,
+ * the median signed error of each cell in per cent. */
+ORR_API char *orr_report_heatmap(orr_arena *arena, const orr_tree *envelope);
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,7 +32,9 @@ typedef enum orr_args_bit {
     ORR_ARGS_ANCHOR = 1 << 1, /* anchor */
     ORR_ARGS_NAME = 1 << 2,   /* NAME, required */
     ORR_ARGS_LEDGER = 1 << 3, /* rank */
-    ORR_ARGS_FILE = 1 << 4    /* FILE, required */
+    ORR_ARGS_FILE = 1 << 4,   /* FILE, required */
+    ORR_ARGS_STUDY = 1 << 5,  /* what validate takes */
+    ORR_ANSWER_FLAT = 1 << 15 /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
 
 typedef struct orr_command {
@@ -57,7 +59,11 @@ orr_status orr_command_import(orr_job *job, orr_err *err);
 orr_status orr_command_list(orr_job *job, orr_err *err);
 orr_status orr_command_show(orr_job *job, orr_err *err);
 orr_status orr_command_rules(orr_job *job, orr_err *err);
+orr_status orr_command_validate(orr_job *job, orr_err *err);
 orr_status orr_command_schema(orr_job *job, orr_err *err);
+
+/* The fields of validate, in the shape of orr_command_fields. */
+orr_tree *orr_validate_fields(orr_arena *arena);
 
 /* A kind of catalog, the detail of list and show. */
 typedef struct orr_catalog {

@@ -112,7 +112,14 @@ static orr_tree *envelope(const orr_job *job) {
     orr_tree_put_text(job->arena, tool, "version", orr_version());
     (void)orr_tree_put(job->arena, map, "inputs", job->inputs);
     (void)orr_tree_put(job->arena, map, "assumptions", job->assumptions);
-    (void)orr_tree_put(job->arena, map, "result", job->result);
+    if ((job->command->args & ORR_ANSWER_FLAT) != 0) {
+        for (size_t i = 0; i < orr_tree_size(job->result); i++) {
+            (void)orr_tree_put(job->arena, map, orr_tree_key(job->result, i),
+                               orr_tree_copy(job->arena, orr_tree_at(job->result, i)));
+        }
+    } else {
+        (void)orr_tree_put(job->arena, map, "result", job->result);
+    }
     (void)orr_tree_put(job->arena, map, "warnings", job->warnings);
     return map;
 }

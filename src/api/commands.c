@@ -33,6 +33,11 @@ const orr_command orr_command_table[] = {
      &orr_catalog_fabrics},
     {"fabric show", "catalog", "what a fabric attains", "infiniband-ndr", ORR_ARGS_NAME,
      orr_command_show, &orr_catalog_fabrics},
+    {"validate", "evidence",
+     "how right the projections are: against published runs, counts and recorded schedules",
+     "--runs data/validation/runs.csv --models data/validation/models.json "
+     "--tiers data/validation/tiers.csv --anchored",
+     ORR_ARGS_STUDY | ORR_ANSWER_FLAT, orr_command_validate, NULL},
     {"rules", "about", "every legality rule", "", 0, orr_command_rules, NULL},
     {"schema", "about", "JSON Schema of a command's arguments", "project", ORR_ARGS_NAME,
      orr_command_schema, NULL},
@@ -52,6 +57,9 @@ static void add_field(orr_arena *arena, orr_tree *fields, const char *name, cons
 
 orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     bool plan = (command->args & ORR_ARGS_PLAN) != 0;
+    if ((command->args & ORR_ARGS_STUDY) != 0) {
+        return orr_validate_fields(arena);
+    }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {
         add_field(arena, fields, "name", "text", true,

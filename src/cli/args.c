@@ -120,7 +120,18 @@ static bool short_flag(cli_options *options, char letter) {
 }
 
 static bool is_switch(const orr_tree *field) {
-    return field != NULL && strcmp(orr_tree_text(orr_tree_get(field, "type"), ""), "boolean") == 0;
+    return field != NULL && strcmp(orr_tree_text(orr_tree_get(field, "type"), ""), "bool") == 0;
+}
+
+/* A switch takes the next word only when that says on or off. */
+static bool is_switch_value(const char *text) {
+    static const char *const words[] = {"on", "off", "true", "false", "yes", "no"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static orr_status put_argument(cli *self, orr_tree *args, const char *key, const char *value,
@@ -140,7 +151,8 @@ static orr_status command_flag(cli *self, const orr_tree *command, orr_tree *arg
     if (field == NULL && strncmp(key, "no_", 3) == 0 && is_switch(find_field(command, key + 3))) {
         return put_argument(self, args, key + 3, "false", err);
     }
-    if (value == NULL && is_switch(field)) {
+    if (value == NULL && is_switch(field) &&
+        (*index + 1 >= argc || !is_switch_value(argv[*index + 1]))) {
         value = "true";
     }
     if (value == NULL) {

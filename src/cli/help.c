@@ -50,7 +50,7 @@ static void print_field(const orr_tree *field, FILE *out) {
         if (orr_tree_size(values) > 0) {
             fputc(' ', out);
             print_values(values, out);
-        } else if (strcmp(orr_tree_text(orr_tree_get(field, "type"), ""), "boolean") != 0) {
+        } else if (strcmp(orr_tree_text(orr_tree_get(field, "type"), ""), "bool") != 0) {
             const char *unit = orr_tree_text(orr_tree_get(field, "unit"), NULL);
             fprintf(out, " %s", unit == NULL ? "VALUE" : unit);
         }

@@ -171,9 +171,12 @@ static bool write_file(const char *path, const char *text) {
     return true;
 }
 
-/* 3 for a plan that is illegal, does not start or does not fit. */
+/* 3 for a plan that is illegal, does not start or does not fit; 4 for a check that fell short. */
 static int verdict_code(const orr_tree *envelope) {
     const orr_tree *verdict = orr_tree_path(envelope, "result.verdict");
+    if (!orr_tree_bool(orr_tree_path(envelope, "check.passed"), true)) {
+        return EXIT_CHECK;
+    }
     if (verdict == NULL) {
         return EXIT_FINE;
     }

@@ -30,6 +30,7 @@ const char *orr_page_count(orr_page *page, double value);
 
 void orr_render_project(orr_page *page, const orr_tree *envelope);
 void orr_render_memory(orr_page *page, const orr_tree *envelope);
+void orr_render_validate(orr_page *page, const orr_tree *envelope);
 void orr_render_verdict(orr_page *page, const orr_tree *envelope);
 void orr_render_memory_bars(orr_page *page, const orr_tree *memory);
 void orr_render_inputs(orr_page *page, const orr_tree *envelope);

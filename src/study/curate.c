@@ -60,9 +60,8 @@ static bool matches(const orr_tree *rule, const orr_run *run) {
            holds(when, "notes", run->notes) && holds(when, "gpu", run->gpu);
 }
 
-/* What all matching rules say under a heading ("set", "blank", "words"); later ones win. */
-static orr_tree *collect(const orr_curator *curator, orr_arena *arena, const orr_run *run,
-                         const char *heading) {
+orr_tree *orr_curate_facts(const orr_curator *curator, orr_arena *arena, const orr_run *run,
+                           const char *heading) {
     orr_tree *all = orr_tree_new_map(arena);
     for (size_t i = 0; i < orr_tree_size(curator->rules); i++) {
         const orr_tree *rule = orr_tree_at(curator->rules, i);
@@ -264,13 +263,14 @@ orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         put_number(arena, keys, numbers[i].key, numbers[i].value);
     }
-    const char *problem = put_words(arena, run, collect(curator, arena, run, "words"), keys);
+    const char *problem =
+        put_words(arena, run, orr_curate_facts(curator, arena, run, "words"), keys);
     if (problem != NULL) {
         *skipped = orr_arena_format(arena, "cannot be expressed: %s", problem);
         return ORR_OK;
     }
-    put_all(arena, keys, collect(curator, arena, run, "set"), false);
-    put_all(arena, keys, collect(curator, arena, run, "blank"), true);
+    put_all(arena, keys, orr_curate_facts(curator, arena, run, "set"), false);
+    put_all(arena, keys, orr_curate_facts(curator, arena, run, "blank"), true);
     if (orr_tree_get(keys, "mbs") == NULL) {
         orr_tree_put_int(arena, keys, "mbs", 1);
     }

@@ -14,13 +14,24 @@ typedef struct orr_study_request {
     const char *tiers;  /* path of tiers.csv or NULL: every row counts */
     const char *oom;    /* path of oom.csv or NULL (memory) */
     bool anchored;
+    bool ablate; /* the table once more without each effect */
     orr_study_progress progress;
     void *progress_user;
 } orr_study_request;
 
+/* A committed headline {checks: [{path, value, better: lower|higher|equal, rounding}]} against a
+ * result: {passed, failures: [{path, value, expected}]}. */
+orr_status orr_study_expect(orr_arena *arena, const orr_tree *result, const char *path,
+                            orr_tree **check, orr_err *err);
+
 /* Result trees of `orrery validate` in its forms; all live in arena. */
 orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                           orr_tree **result, orr_err *err);
+/* Peak memory of rows that state it, and verdicts on rows that ran and on those of oom. */
+orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                            orr_tree **result, orr_err *err);
+/* The rows of a result as CSV, one column a key. */
+const char *orr_study_rows_csv(orr_arena *arena, const orr_tree *result);
 /* Bytes kept for backward, case by case, against counts of saved-tensor hooks (truth: cases.json).
  */
 orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **result,

@@ -38,12 +38,19 @@ orr_status orr_curator_new(orr_arena *arena, const char *models, orr_curator *ou
 orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run,
                       const orr_tree **keys, const char **skipped, orr_err *err);
 
+/* What all rules that match a row say under a heading ("set", "blank", "words", "memory"); later
+ * ones win. */
+orr_tree *orr_curate_facts(const orr_curator *curator, orr_arena *arena, const orr_run *run,
+                           const char *heading);
+
 /* One row as judged. */
 typedef struct orr_judged {
     const orr_run *run;
-    const char *skipped; /* NULL when projected */
+    const char *skipped; /* why it was not projected; NULL when it was */
+    const char *reason;  /* the same without its numbers, for counting; NULL: as skipped */
     const char *gpu, *vendor, *kind, *software;
     const orr_resolved *resolved; /* NULL when skipped */
+    bool refused;                 /* legal, but the framework would not start it; then resolved */
     double measured, projected, low, high;
     bool counts; /* by its tier */
 } orr_judged;
@@ -52,6 +59,19 @@ static inline double orr_judged_error(const orr_judged *row) {
     return row->projected / row->measured - 1;
 }
 
+/* Finds the plan of a row: keys, plan, rules; no projection. `skipped` or `resolved` is set. */
+orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged *row,
+                              orr_err *err);
+/* Whether the tier of a row counts: A and B where tiers are given, else all. */
+bool orr_judged_tier(const orr_study_request *request, const orr_run *run);
+/* Skipped rows by reason: list of {reason, count, counting}. */
+orr_tree *orr_judged_skipped(orr_arena *arena, const orr_judged *rows, uint32_t count);
+/* Summaries by the name that a row has, in order of first appearance. */
+typedef const char *(*orr_judged_name)(const orr_judged *row);
+orr_tree *orr_judged_group(orr_arena *arena, const orr_judged *rows, uint32_t count,
+                           orr_judged_name name);
+const char *orr_judged_source(const orr_judged *row);
+
 /* stats.c: summaries {rows, projected, median_abs_err ...} of the rows that count. A skipped row
  * among tiers A and B is an error of 1. */
 orr_tree *orr_summarise(orr_arena *arena, const orr_judged *const *rows, uint32_t count);
@@ -59,6 +79,11 @@ double orr_median(double *values, uint32_t count);                /* sorts; 0 of
 double orr_quantile(double *values, uint32_t count, double frac); /* sorts */
 /* Mean over sources with ten rows or more of their median absolute error. */
 double orr_macro_median(orr_arena *arena, const orr_judged *rows, uint32_t count);
+
+/* Rows that the same configuration and batch on more GPUs beats by more than 1.25 per GPU, in the
+ * order of the file, and their list of {index, source, tier}. */
+uint32_t orr_disturbed_find(orr_arena *arena, const orr_run_table *table, const orr_run ***out);
+orr_tree *orr_disturbed_write(orr_arena *arena, const orr_run_table *table);
 
 orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t count);
 orr_status orr_judge_anchored(orr_engine *engine, orr_arena *arena, const orr_judged *rows,

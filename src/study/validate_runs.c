@@ -4,17 +4,32 @@
 #include "base/text.h"
 #include "study/study_int.h"
 
-/* The row's own path through the tool: keys, plan, rules, projection. */
-static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena *arena,
-                            orr_judged *row, orr_err *err) {
+static void skip_illegal(orr_arena *arena, orr_judged *row) {
+    orr_violation violation[ORR_MAX_VIOLATIONS] = {0};
+    if (orr_plan_check(arena, row->resolved, violation) == 0) {
+        return;
+    }
+    row->refused = violation[0].effect == ORR_RULE_DOES_NOT_START;
+    row->reason = orr_arena_format(arena, "%s: %s", row->refused ? "does not start" : "illegal",
+                                   violation[0].rule);
+    row->skipped = orr_arena_format(arena, "%s %s", row->reason, violation[0].message);
+}
+
+static const char *kind_of(const orr_model *model) {
+    for (uint32_t k = 0; k < model->kind_count; k++) {
+        if (model->kind[k].mlp.experts > 0) {
+            return "moe";
+        }
+    }
+    return "dense";
+}
+
+orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged *row,
+                              orr_err *err) {
+    static const char *const vendors[] = {"nvidia", "amd", "other"};
     const orr_tree *keys = NULL;
     row->gpu = row->run->gpu;
     row->vendor = row->kind = row->software = "unknown";
-    row->measured = orr_run_throughput(row->run);
-    if (!(row->measured > 0)) {
-        row->skipped = "no throughput is stated";
-        return ORR_OK;
-    }
     ORR_TRY(orr_curate(curator, arena, row->run, &keys, &row->skipped, err));
     if (row->skipped != NULL) {
         return ORR_OK;
@@ -25,37 +40,41 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
         row->skipped = orr_arena_text(arena, problem.message);
         return ORR_OK;
     }
-    static const char *const vendors[] = {"nvidia", "amd", "other"};
     row->gpu = resolved->cluster->accelerator->name;
     row->vendor = vendors[resolved->cluster->accelerator->vendor];
     row->software = resolved->software->name;
-    row->kind = "dense";
-    for (uint32_t k = 0; k < resolved->model->kind_count; k++) {
-        if (resolved->model->kind[k].mlp.experts > 0) {
-            row->kind = "moe";
-        }
-    }
+    row->kind = kind_of(resolved->model);
+    row->resolved = resolved;
     if (!orr_plan_legal(resolved)) {
-        orr_violation violation[ORR_MAX_VIOLATIONS];
-        uint32_t count = orr_plan_check(arena, resolved, violation);
-        uint32_t i = 0;
-        while (i + 1 < count && i + 1 < ORR_MAX_VIOLATIONS &&
-               violation[i].effect == ORR_RULE_WARNING) {
-            i++;
-        }
-        row->skipped =
-            orr_arena_format(arena, "illegal: %s %s", violation[i].rule, violation[i].message);
+        skip_illegal(arena, row);
+    }
+    return ORR_OK;
+}
+
+/* The row's own path through the tool: keys, plan, rules, projection. */
+static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena *arena,
+                            orr_judged *row, orr_err *err) {
+    row->measured = orr_run_throughput(row->run);
+    ORR_TRY(orr_judged_resolve(curator, arena, row, err));
+    if (!(row->measured > 0)) {
+        row->skipped = row->reason = "no throughput is stated";
+    }
+    if (row->skipped != NULL) {
         return ORR_OK;
     }
-    if (resolved->plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
-        resolved->plan.recompute.kind = ORR_RECOMPUTE_NONE;
+    orr_resolved plan = *row->resolved;
+    if (plan.plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
+        plan.plan.recompute.kind = ORR_RECOMPUTE_NONE;
     }
+    orr_resolved *kept = ORR_NEW(arena, orr_resolved);
+    *kept = plan;
+    row->resolved = kept;
     orr_projection projection;
-    if (orr_project(engine, arena, resolved, NULL, &projection, &problem) != ORR_OK) {
+    orr_err problem = {0};
+    if (orr_project(engine, arena, kept, NULL, &projection, &problem) != ORR_OK) {
         row->skipped = orr_arena_text(arena, problem.message);
         return ORR_OK;
     }
-    row->resolved = resolved;
     row->projected = projection.tokens_per_s_per_gpu;
     row->low = projection.low;
     row->high = projection.high;
@@ -65,6 +84,13 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
 static orr_tree *row_tree(orr_arena *arena, const orr_judged *row) {
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_int(arena, map, "index", row->run->index);
+    orr_tree_put_text(arena, map, "source", row->run->source);
+    orr_tree_put_text(arena, map, "model", row->run->model);
+    orr_tree_put_text(arena, map, "gpu", row->gpu);
+    orr_tree_put_real(arena, map, "gpus", row->run->num_gpus);
+    orr_tree_put_text(arena, map, "precision", row->run->precision);
+    orr_tree_put_text(arena, map, "software", row->software);
+    orr_tree_put_bool(arena, map, "counts", row->counts);
     orr_tree_put_real(arena, map, "measured", row->measured);
     if (row->skipped == NULL) {
         orr_tree_put_real(arena, map, "projected", row->projected);
@@ -78,8 +104,7 @@ static orr_tree *row_tree(orr_arena *arena, const orr_judged *row) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-typedef const char *(*group_name)(const orr_judged *row);
-static const char *name_source(const orr_judged *row) {
+const char *orr_judged_source(const orr_judged *row) {
     return row->run->source;
 }
 static const char *name_gpu(const orr_judged *row) {
@@ -95,9 +120,8 @@ static const char *name_software(const orr_judged *row) {
     return row->software;
 }
 
-/* Summaries of the rows by a name, in order of first appearance. */
-static orr_tree *group_by(orr_arena *arena, const orr_judged *rows, uint32_t count,
-                          group_name name) {
+orr_tree *orr_judged_group(orr_arena *arena, const orr_judged *rows, uint32_t count,
+                           orr_judged_name name) {
     orr_tree *map = orr_tree_new_map(arena);
     const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, count);
     bool *done = ORR_NEW_ARRAY(arena, bool, count);
@@ -117,7 +141,11 @@ static orr_tree *group_by(orr_arena *arena, const orr_judged *rows, uint32_t cou
     return map;
 }
 
-static orr_tree *count_skipped(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+static const char *reason_of(const orr_judged *row) {
+    return row->reason != NULL ? row->reason : row->skipped;
+}
+
+orr_tree *orr_judged_skipped(orr_arena *arena, const orr_judged *rows, uint32_t count) {
     orr_tree *list = orr_tree_new_list(arena);
     bool *done = ORR_NEW_ARRAY(arena, bool, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -126,16 +154,20 @@ static orr_tree *count_skipped(orr_arena *arena, const orr_judged *rows, uint32_
         }
         uint32_t n = 0, counting = 0;
         for (uint32_t k = i; k < count; k++) {
-            if (rows[k].skipped != NULL && strcmp(rows[k].skipped, rows[i].skipped) == 0) {
+            if (!done[k] && rows[k].skipped != NULL &&
+                strcmp(reason_of(&rows[k]), reason_of(&rows[i])) == 0) {
                 done[k] = true;
                 n++;
                 counting += rows[k].counts;
             }
         }
         orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
-        orr_tree_put_text(arena, one, "reason", rows[i].skipped);
+        orr_tree_put_text(arena, one, "reason", reason_of(&rows[i]));
         orr_tree_put_int(arena, one, "count", n);
         orr_tree_put_int(arena, one, "counting", counting);
+        if (rows[i].reason != NULL) {
+            orr_tree_put_text(arena, one, "example", rows[i].skipped);
+        }
     }
     return list;
 }
@@ -144,9 +176,9 @@ static orr_tree *count_skipped(orr_arena *arena, const orr_judged *rows, uint32_
 static uint32_t fitted_parameters(const orr_judged *rows, uint32_t count) {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool first = rows[i].resolved != NULL;
+        bool first = rows[i].skipped == NULL;
         for (uint32_t k = 0; k < i && first; k++) {
-            first = rows[k].resolved == NULL || strcmp(rows[k].software, rows[i].software) != 0;
+            first = rows[k].skipped != NULL || strcmp(rows[k].software, rows[i].software) != 0;
         }
         sum += first ? rows[i].resolved->software->fitted_parameters : 0;
     }
@@ -156,20 +188,21 @@ static uint32_t fitted_parameters(const orr_judged *rows, uint32_t count) {
 static orr_tree *tables(orr_arena *arena, const orr_judged *rows, uint32_t count) {
     static const struct {
         const char *key;
-        group_name name;
-    } groups[] = {{"source", name_source},
+        orr_judged_name name;
+    } groups[] = {{"source", orr_judged_source},
                   {"gpu", name_gpu},
                   {"vendor", name_vendor},
                   {"kind", name_kind},
                   {"software", name_software}};
     orr_tree *map = orr_tree_new_map(arena);
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        (void)orr_tree_put(arena, map, groups[g].key, group_by(arena, rows, count, groups[g].name));
+        (void)orr_tree_put(arena, map, groups[g].key,
+                           orr_judged_group(arena, rows, count, groups[g].name));
     }
     return map;
 }
 
-static bool tier_counts(const orr_study_request *request, const orr_run *run) {
+bool orr_judged_tier(const orr_study_request *request, const orr_run *run) {
     return request->tiers == NULL || strcmp(run->tier, "A") == 0 || strcmp(run->tier, "B") == 0;
 }
 
@@ -183,7 +216,7 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
     const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, table.count);
     for (uint32_t i = 0; i < table.count; i++) {
         rows[i].run = &table.run[i];
-        rows[i].counts = tier_counts(request, rows[i].run);
+        rows[i].counts = orr_judged_tier(request, rows[i].run);
         all[i] = &rows[i];
         ORR_TRY(judge_row(engine, &curator, arena, &rows[i], err));
         /* Without tiers a row that cannot be expressed is reported, not judged. */
@@ -198,7 +231,7 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
     orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
     orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, table.count));
     orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, table.count));
-    (void)orr_tree_put(arena, map, "skipped", count_skipped(arena, rows, table.count));
+    (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, table.count));
     (void)orr_tree_put(arena, map, "by", tables(arena, rows, table.count));
     (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, table.count));
     if (request->anchored) {
@@ -206,6 +239,7 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
         ORR_TRY(orr_judge_anchored(engine, arena, rows, table.count, &anchored, err));
         (void)orr_tree_put(arena, map, "anchored", anchored);
     }
+    (void)orr_tree_put(arena, map, "disturbed", orr_disturbed_write(arena, &table));
     orr_tree *list = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
     for (uint32_t i = 0; i < table.count; i++) {
         (void)orr_tree_push(arena, list, row_tree(arena, &rows[i]));
