@@ -274,11 +274,72 @@ static void flops_divide_over_ranks(void **state) {
     orr_arena_free(arena);
 }
 
+/* Whatever the schedule and the split, the chunks of a chain together are the model: parameters,
+ * and saved bytes of everything but the ends' own tensors. */
+static void pipelines_hold_the_model(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_linker *linker = orr_linker_new();
+    orr_rng rng = {5};
+    uint32_t linked = 0;
+    for (int i = 0; i < 3000; i++) {
+        fixture f;
+        uint32_t pp = 1u << pick(&rng, 4), vpp = 1 + pick(&rng, 4);
+        uint8_t kind = (uint8_t)pick(&rng, ORR_SCHEDULE_DUALPIPEV + 1);
+        uint32_t fixed = orr_schedule_fixed_vpp((orr_schedule_kind)kind);
+        vpp = fixed != 0 ? fixed : vpp;
+        fixture_init(&f, fixture_layer(512, 8, 4, 1024), 32 + pick(&rng, 9), 32000);
+        f.kind[1] = fixture_moe_layer(512, 8, 4, 8, 2, 256);
+        f.model.kind_count = 2;
+        for (uint32_t l = 0; l < f.model.layers; l++) {
+            f.layer_kind[l] = (uint8_t)pick(&rng, 2);
+        }
+        orr_plan *plan = &f.resolved.plan;
+        plan->gpus = pp;
+        plan->pipe = (orr_pipe){.pp = pp, .vpp = vpp, .schedule = kind};
+        plan->pipe.placement = ORR_PLACE_BALANCED;
+        plan->batch.micro_batches = 2 * pp;
+        plan->variant.vocab_unpadded = 1;
+        orr_program program;
+        orr_err err = {0};
+        if (orr_link(linker, arena, &f.resolved, NULL, &program, &err) != ORR_OK) {
+            assert_int_equal(err.status, ORR_E_INFEASIBLE);
+            continue;
+        }
+        linked++;
+        uint64_t params = 0;
+        uint32_t layers = 0, heads = 0, embeddings = 0;
+        for (uint32_t c = 0; c < pp * vpp; c++) {
+            const orr_chunk *chunk = orr_program_chunk(&program, c / vpp, c % vpp);
+            uint64_t saved = 0;
+            for (uint32_t p = 0; p < chunk->part_count; p++) {
+                const orr_part *part = &chunk->part[p];
+                saved += part->count * (part->object->saved_all - part->object->saved_loss);
+            }
+            assert_int_equal(chunk->saved_bytes, saved);
+            params += chunk->params.dense + chunk->params.expert;
+            layers += chunk->layers;
+            heads += chunk->has_head;
+            embeddings += chunk->has_embedding;
+        }
+        uint32_t chains = orr_schedule_two_way((orr_schedule_kind)kind) ? 2 : 1;
+        assert_int_equal(params, chains * orr_model_count(&f.model).total);
+        assert_int_equal(layers, chains * f.model.layers);
+        assert_int_equal(heads, chains);
+        assert_int_equal(embeddings, chains);
+        orr_arena_reset(arena);
+    }
+    assert_true(linked > 500);
+    orr_linker_free(linker);
+    orr_arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(catalog_models_agree),
         cmocka_unit_test(random_layers_hold),
         cmocka_unit_test(flops_divide_over_ranks),
+        cmocka_unit_test(pipelines_hold_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
