@@ -24,4 +24,17 @@ orr_status orr_import_text(orr_arena *arena, const char *name, const char *text,
                            orr_import *out, orr_err *err);
 orr_status orr_import_file(orr_arena *arena, const char *path, orr_import *out, orr_err *err);
 
+/* A plan in a framework's own words. */
+typedef struct orr_export {
+    const char *launcher;  /* "torchrun --nnodes 4 --nproc-per-node 8", or "" when gpus is absent */
+    const char *arguments; /* one option with its values a line */
+    const orr_tree *lost;  /* list of {key, value, why}: what the framework cannot be told */
+} orr_export;
+
+/* Arguments of Megatron-LM for plan keys. A "model" that is a card (docs/model-card.md, one layer
+ * kind, or dense and MoE layers) becomes arguments too; a name does not. Importing the result gives
+ * the same keys but for `lost`. ORR_E_SCHEMA: a key has a value of a wrong type. */
+orr_status orr_export_megatron(orr_arena *arena, const orr_tree *keys, orr_export *out,
+                               orr_err *err);
+
 #endif

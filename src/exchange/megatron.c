@@ -66,8 +66,10 @@ static const char *shown(const megatron *m, const setting *s) {
     return orr_arena_format(m->im->arena, "%s%s", s->typed ? "" : "--", s->name);
 }
 
-static bool is_none(const char *value) {
-    return strcmp(value, "null") == 0 || strcmp(value, "None") == 0 || strcmp(value, "none") == 0;
+/* "none" is a value of its own where an argument has a default (positions). */
+static bool is_none(const megatron_arg *arg, const char *value) {
+    return strcmp(value, "null") == 0 || strcmp(value, "None") == 0 ||
+           (strcmp(value, "none") == 0 && arg->fallback == NULL);
 }
 
 /* The value as its kind wants it; NULL after reporting one that does not fit. */
@@ -98,7 +100,7 @@ static const char *checked_value(megatron *m, const megatron_arg *arg, const set
 }
 
 static bool differs_from_default(const megatron_arg *arg, const char *value) {
-    if (is_none(value)) {
+    if (is_none(arg, value)) {
         return false;
     }
     return arg->fallback == NULL || strcmp(arg->fallback, value) != 0;
@@ -129,7 +131,8 @@ static void gather_one(megatron *m, const setting *s) {
         orr_import_unknown(m->im, shown(m, s), s->line, orr_import_name_matters(s->name), NULL);
         return;
     }
-    if (s->value != NULL && arg->kind != MEGATRON_FLAG && is_none(s->value) && s->unknown == NULL) {
+    if (s->value != NULL && arg->kind != MEGATRON_FLAG && is_none(arg, s->value) &&
+        s->unknown == NULL) {
         return;
     }
     setting *kept = ORR_NEW(m->im->arena, setting);

@@ -1,0 +1,280 @@
+/* What Megatron-LM can be told comes back as it went out; what is random never breaks the reader.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "doc/doc.h"
+#include "exchange/exchange.h"
+
+enum { ROUNDS = 3000 };
+
+static orr_arena *arena;
+static orr_rng rng;
+
+static bool chance(void) {
+    return orr_rng_below(&rng, 2) != 0;
+}
+static int64_t power(uint32_t most) {
+    return (int64_t)1 << orr_rng_below(&rng, most + 1);
+}
+static const char *pick(const char *const *words, size_t count) {
+    return words[orr_rng_below(&rng, (uint32_t)count)];
+}
+#define PICK(...)                                                                                  \
+    pick((const char *const[]){__VA_ARGS__},                                                       \
+         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+static void put_text(orr_tree *map, const char *key, const char *value) {
+    orr_tree_put_text(arena, map, key, value);
+}
+static void put_int(orr_tree *map, const char *key, int64_t value) {
+    orr_tree_put_int(arena, map, key, value);
+}
+static void put_flag(orr_tree *map, const char *key, bool value) {
+    orr_tree_put_bool(arena, map, key, value);
+}
+
+static orr_tree *random_model(bool moe) {
+    orr_tree *m = orr_tree_new_map(arena);
+    int64_t heads = 16 * power(2);
+    put_int(m, "layers", 32);
+    put_int(m, "hidden", 1024 * power(3));
+    put_int(m, "heads", heads);
+    put_int(m, "vocab", 32000 + (int64_t)orr_rng_below(&rng, 100000));
+    put_text(m, "norm", PICK("rms", "layer"));
+    put_text(m, "position", PICK("rope", "learned", "none"));
+    put_flag(m, "tied", chance());
+    put_int(m, "max_seq", 8192);
+    if (chance()) {
+        put_text(m, "attention", "mla");
+        put_int(m, "q_lora", 1536);
+        put_int(m, "kv_lora", 512);
+        put_int(m, "head_dim", 192);
+        put_int(m, "rope_dim", 64);
+        put_int(m, "v_dim", 128);
+        put_text(m, "position", "rope");
+    } else {
+        put_int(m, "kv_heads", chance() ? heads : 8);
+        put_int(m, "head_dim", 64 * power(1));
+    }
+    if (chance()) {
+        put_text(m, "qk_norm", "head");
+    }
+    bool bias = chance();
+    put_flag(m, "bias_qkv", bias || chance());
+    put_flag(m, "bias_out", bias);
+    put_flag(m, "bias_mlp", bias);
+    const char *activation = PICK("silu", "gelu", "relu2");
+    put_text(m, "activation", activation);
+    put_flag(m, "gated",
+             strcmp(activation, "silu") == 0 || (strcmp(activation, "gelu") == 0 && chance()));
+    put_int(m, "ffn", 4096 + 128 * (int64_t)orr_rng_below(&rng, 100));
+    if (moe) {
+        put_int(m, "experts", 8 * power(4));
+        put_int(m, "topk", power(3));
+        put_int(m, "expert_ffn", 512 * power(3));
+        put_text(m, "router", PICK("softmax_after", "softmax_before", "sigmoid"));
+        if (chance()) {
+            put_int(m, "shared_ffn", 2048);
+            put_flag(m, "shared_gate", chance());
+        }
+        if (chance()) {
+            orr_tree *kinds = orr_tree_put(arena, m, "kinds", orr_tree_new_map(arena));
+            orr_tree *dense = orr_tree_put(arena, kinds, "dense", orr_tree_new_map(arena));
+            put_int(dense, "experts", 0);
+            orr_tree_put(arena, kinds, "moe", orr_tree_new_map(arena));
+            orr_tree *pattern = orr_tree_put(arena, m, "pattern", orr_tree_new_list(arena));
+            orr_tree_push(arena, pattern, orr_tree_new_text(arena, "dense*3"));
+            orr_tree_push(arena, pattern, orr_tree_new_text(arena, "moe*29"));
+        }
+    }
+    return m;
+}
+
+static orr_tree *random_keys(void) {
+    orr_tree *k = orr_tree_new_map(arena);
+    bool moe = chance();
+    int64_t tp = power(3), pp = power(3), cp = power(1);
+    int64_t vpp = pp > 1 ? power(2) : 1;
+    orr_tree_put(arena, k, "model", random_model(moe));
+    put_int(k, "tp", tp);
+    put_int(k, "pp", pp);
+    put_int(k, "cp", cp);
+    put_int(k, "gpus", 1024);
+    put_int(k, "nodes", 128);
+    put_int(k, "mbs", power(3));
+    put_int(k, "gbs", 1024);
+    put_int(k, "seq", 4096);
+    put_flag(k, "sp", tp > 1 && chance());
+    if (pp > 1) {
+        put_int(k, "vpp", vpp);
+        put_text(k, "schedule", vpp > 1 ? "interleaved" : "1f1b");
+    }
+    bool blocking = vpp > 1 && chance();
+    if (blocking) {
+        put_text(k, "p2p", "blocking");
+    }
+    if (cp > 1) {
+        put_text(k, "cp_kind", PICK("ring", "allgather", "a2a"));
+    }
+    if (moe) {
+        put_int(k, "ep", power(3));
+        put_int(k, "etp", power(1));
+        put_text(k, "dispatch", PICK("alltoall", "allgather", "deepep"));
+    }
+    const char *precision =
+        PICK("bf16", "fp16", "fp8", "fp8_cs", "fp8_mx", "fp8_blockwise", "nvfp4");
+    put_text(k, "precision", precision);
+    put_text(k, "grad_dtype", PICK("fp32", "bf16"));
+    put_text(k, "optimizer", PICK("adam", "muon"));
+    put_text(k, "sharding", PICK("none", "zero1", "zero2", "zero3", "fsdp2"));
+    orr_tree *overlap = orr_tree_new_list(arena);
+    static const char *const kinds[] = {"tp", "dp", "ep"};
+    for (size_t i = 0; i < 3; i++) {
+        bool there = i == 1 || (i == 0 ? tp > 1 : orr_tree_int(orr_tree_get(k, "ep"), 1) > 1);
+        if (there && chance()) {
+            orr_tree_push(arena, overlap, orr_tree_new_text(arena, kinds[i]));
+        }
+    }
+    if (vpp > 1 && !blocking) {
+        orr_tree_push(arena, overlap, orr_tree_new_text(arena, "pp"));
+    }
+    if (orr_tree_size(overlap) > 0) {
+        orr_tree_put(arena, k, "overlap", overlap);
+    } else {
+        put_text(k, "overlap", "none");
+    }
+    put_text(k, "recompute",
+             PICK("none", "full", "selective:core_attn", "block:2", "uniform:4",
+                  "selective:core_attn+moe_act"));
+    put_text(k, "attention", PICK("flash", "unfused"));
+    put_text(k, "loss", PICK("native", "te"));
+    put_text(k, "dropout", PICK("none", "hidden", "attention", "all"));
+    return k;
+}
+
+static const char *json(const orr_tree *node) {
+    orr_text text = orr_text_new(arena, 1 << 18);
+    orr_json_write(&text, node, false);
+    return orr_text_done(&text);
+}
+
+static void same(const orr_tree *out, const orr_tree *back, const char *where, const char *text) {
+    for (size_t i = 0; i < orr_tree_size(out); i++) {
+        const char *key = orr_tree_key(out, i);
+        const orr_tree *x = orr_tree_at(out, i), *y = orr_tree_get(back, key);
+        if (strcmp(key, "model") == 0) {
+            same(x, y, "model.", text);
+        } else if (strcmp(json(x), json(y)) != 0) {
+            fail_msg("%s%s: %s came back as %s\n%s", where, key, json(x), json(y), text);
+        }
+    }
+}
+
+static void exports_come_back(void **state) {
+    (void)state;
+    rng.state = 7;
+    for (int i = 0; i < ROUNDS; i++) {
+        arena = orr_arena_new();
+        orr_tree *keys = random_keys();
+        orr_export export;
+        orr_import import;
+        orr_err err = {0};
+        assert_int_equal(orr_export_megatron(arena, keys, &export, &err), ORR_OK);
+        if (orr_tree_size(export.lost) > 0) {
+            fail_msg("lost %s", json(export.lost));
+        }
+        orr_text text = orr_text_new(arena, 1 << 18);
+        orr_text_format(&text, "ARGS=(\n%s)\n%s pretrain_gpt.py \"${ARGS[@]}\"\n", export.arguments,
+                        export.launcher);
+        const char *script = orr_text_done(&text);
+        if (orr_import_text(arena, "t.sh", script, strlen(script), &import, &err) != ORR_OK) {
+            fail_msg("%s\n%s", err.message, script);
+        }
+        same(keys, import.keys, "", script);
+        /* and once more: the import's own keys are a fixed point */
+        orr_export again;
+        assert_int_equal(orr_export_megatron(arena, import.keys, &again, &err), ORR_OK);
+        assert_string_equal(again.arguments, export.arguments);
+        orr_arena_free(arena);
+    }
+}
+
+static void what_cannot_be_told_is_named(void **state) {
+    (void)state;
+    arena = orr_arena_new();
+    orr_tree *keys = orr_tree_new_map(arena);
+    put_text(keys, "model", "llama-3.1-8b");
+    put_text(keys, "schedule", "zbv");
+    put_text(keys, "loss", "fused");
+    put_text(keys, "optimizer", "adam8bit");
+    put_text(keys, "dispatch", "sync-free-2");
+    orr_export export;
+    assert_int_equal(orr_export_megatron(arena, keys, &export, NULL), ORR_OK);
+    assert_int_equal(orr_tree_size(export.lost), 5);
+    orr_err err = {0};
+    put_text(keys, "tp", "two");
+    assert_int_equal(orr_export_megatron(arena, keys, &export, &err), ORR_E_SCHEMA);
+    assert_non_null(strstr(err.message, "tp"));
+    orr_arena_free(arena);
+}
+
+/* Pieces that a reader might trip over, thrown together. */
+static void random_scripts_never_break_it(void **state) {
+    (void)state;
+    static const char *const pieces[] = {
+        "if ",       "then ",
+        "fi ",       "[[ ",
+        "]] ",       "case x in ",
+        "esac ",     ";;",
+        "\"",        "'",
+        "$(",        ")",
+        "((",        "))",
+        "${A",       ":-",
+        "}",         "A=",
+        "A+=(",      "$A ",
+        "\\\n",      "\n",
+        "<<E\n",     "E\n",
+        "for ",      "in ",
+        "do ",       "done ",
+        "&& ",       "|| ",
+        "| ",        "> ",
+        "`",         "[ ",
+        "] ",        "$((1+",
+        "--tp ",     "--num-layers ",
+        "torchrun ", "x.py ",
+        "eval ",     "bash -c ",
+        "#",         " ",
+        "1 ",        "${A[@]}",
+        "${#A}",     "function f ",
+    };
+    rng.state = 11;
+    for (int i = 0; i < 20000; i++) {
+        arena = orr_arena_new();
+        orr_text text = orr_text_new(arena, 1 << 16);
+        for (uint32_t k = 1 + orr_rng_below(&rng, 40); k > 0; k--) {
+            orr_text_add(&text, pick(pieces, sizeof pieces / sizeof *pieces));
+        }
+        orr_import import;
+        orr_err err = {0};
+        const char *script = orr_text_done(&text);
+        orr_status status = orr_import_text(arena, "t.sh", script, text.length, &import, &err);
+        assert_true(status == ORR_OK || err.message[0] != '\0');
+        orr_arena_free(arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exports_come_back),
+        cmocka_unit_test(what_cannot_be_told_is_named),
+        cmocka_unit_test(random_scripts_never_break_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
