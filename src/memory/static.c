@@ -127,6 +127,21 @@ static double quantised_bytes(uint8_t precision) {
     }
 }
 
+/* Low-precision copies of a weight that are kept. Per-tensor scales serve both directions where the
+ * hardware multiplies in any layout; primary weights are one of the copies (memory_verdict.md
+ * §4.2).
+ */
+static uint32_t cached_copies(const orr_weighed *w) {
+    const orr_plan *plan = w->plan;
+    uint32_t copies = plan->variant.fp8_copies;
+    bool per_tensor = plan->numeric.precision == ORR_PRECISION_FP8 ||
+                      plan->numeric.precision == ORR_PRECISION_FP8_CS;
+    if (per_tensor && w->program->resolved->cluster->accelerator->arch == ORR_ARCH_BLACKWELL) {
+        copies = orr_min_u32(copies, 1);
+    }
+    return plan->numeric.param_bytes == 1 && copies > 0 ? copies - 1 : copies;
+}
+
 static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     const orr_plan *plan = w->plan;
     const orr_numeric *numeric = &plan->numeric;
@@ -142,6 +157,9 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
         grads_dense = dense.state;
         grads_expert = expert.state;
     }
+    /* Gradients in fp16 are scaled instead of accumulated in fp32. */
+    const double accumulated =
+        numeric->precision == ORR_PRECISION_FP16 ? 0 : w->software->fp32_accumulation_bytes;
     double padding = dense.buffer - dense.real + expert.buffer - expert.real;
     double *item = out->item;
     item[ORR_ITEM_PARAMS_DENSE] = params_dense;
@@ -150,8 +168,7 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     item[ORR_ITEM_GRADS_DENSE] = numeric->grad_bytes * grads_dense;
     item[ORR_ITEM_GRADS_EXPERT] = numeric->grad_bytes * grads_expert;
     item[ORR_ITEM_GRADS_PADDING] = numeric->grad_bytes * padding;
-    item[ORR_ITEM_GRADS_ACCUMULATED] =
-        floor(w->software->fp32_accumulation_bytes * (dense.real + expert.real));
+    item[ORR_ITEM_GRADS_ACCUMULATED] = floor(accumulated * (dense.real + expert.real));
     item[ORR_ITEM_MASTER_DENSE] = numeric->master_bytes * dense.state;
     item[ORR_ITEM_MASTER_EXPERT] = numeric->master_bytes * expert.state;
     item[ORR_ITEM_EXP_AVG_DENSE] = numeric->exp_avg_bytes * dense.state;
@@ -164,14 +181,13 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     }
     if (!shards_params(plan)) {
         /* With sharded parameters the backward quantises again (memory.md §3.3). */
-        item[ORR_ITEM_FP8_COPIES] =
-            floor(plan->variant.fp8_copies * quantised_bytes(numeric->precision) *
-                  (dense.linear + expert.linear));
+        item[ORR_ITEM_FP8_COPIES] = floor(cached_copies(w) * quantised_bytes(numeric->precision) *
+                                          (dense.linear + expert.linear));
     }
     out->live_grads = w->software->grads_live ? 2 * (dense.real + expert.real) : 0;
 
     bool copies_grads = numeric->grad_bytes < 4 && numeric->master_bytes == 4 &&
-                        numeric->exp_avg_bytes == 4 && w->software->fp32_accumulation_bytes <= 0;
+                        numeric->exp_avg_bytes == 4 && accumulated <= 0;
     double states = dense.state + expert.state;
     out->optimizer_temp = (copies_grads ? 4 * states : 0) +
                           (w->software->optimizer_foreach ? numeric->exp_avg_sq_bytes * states : 0);
