@@ -136,11 +136,11 @@ static void put_fit(orr_arena *arena, orr_tree *verdict, const orr_memory *none,
                     const orr_memory *full) {
     bool unknown = full != NULL;
     bool fits = none->fit <= ORR_TIGHT;
-    const char *word = orr_fit_name((orr_fit)none->fit);
+    const char *word = orr_fit_name((orr_fit_band)none->fit);
     double p_oom = none->p_oom;
     if (unknown && !fits) {
         bool full_fits = full->fit <= ORR_TIGHT;
-        word = full_fits ? "depends_on_recompute" : orr_fit_name((orr_fit)full->fit);
+        word = full_fits ? "depends_on_recompute" : orr_fit_name((orr_fit_band)full->fit);
         p_oom = full->p_oom;
         fits = full_fits;
     }

@@ -40,12 +40,12 @@ typedef struct orr_rank_memory {
     uint32_t moment;   /* orr_moment of the maximum */
 } orr_rank_memory;
 
-typedef enum orr_fit { ORR_FITS = 0, ORR_TIGHT, ORR_LIKELY_OOM, ORR_OOM } orr_fit;
-const char *orr_fit_name(orr_fit fit);
+typedef enum orr_fit_band { ORR_FITS = 0, ORR_TIGHT, ORR_LIKELY_OOM, ORR_OOM } orr_fit_band;
+const char *orr_fit_name(orr_fit_band fit);
 
 typedef struct orr_memory {
     uint32_t worst_rank; /* pipeline rank with the largest need */
-    uint32_t fit;        /* orr_fit */
+    uint32_t fit;        /* orr_fit_band */
     double capacity_bytes;
     double p_oom; /* 0..1 */
     orr_rank_memory worst;

@@ -179,7 +179,7 @@ void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static
 /* Reserved, device and need of a rank, from its static and dynamic bytes. */
 void orr_memory_judge(const orr_weighed *weighed, const orr_static *fixed, const orr_peak *peak,
                       double capacity_bytes, orr_rank_memory *out);
-orr_fit orr_memory_band(double need_bytes, double capacity_bytes);
+orr_fit_band orr_memory_band(double need_bytes, double capacity_bytes);
 double orr_memory_capacity(const orr_resolved *resolved);
 
 #endif

@@ -28,7 +28,7 @@ const char *orr_memory_part_name(orr_memory_part part) {
     return part < ORR_PART_COUNT ? names[part] : "?";
 }
 
-const char *orr_fit_name(orr_fit fit) {
+const char *orr_fit_name(orr_fit_band fit) {
     switch (fit) {
     case ORR_FITS: return "fits";
     case ORR_TIGHT: return "tight";
@@ -55,7 +55,7 @@ double orr_memory_p_oom(const orr_software *software, double need_bytes, double 
 }
 
 /* The bands are the questions a user asks, not a fit: in the middle ones P(OOM) says more. */
-orr_fit orr_memory_band(double need_bytes, double capacity_bytes) {
+orr_fit_band orr_memory_band(double need_bytes, double capacity_bytes) {
     static const double tight_frac = 0.80, likely_frac = 0.96, oom_frac = 1.07;
     return need_bytes < tight_frac * capacity_bytes     ? ORR_FITS
            : need_bytes <= likely_frac * capacity_bytes ? ORR_TIGHT

@@ -13,6 +13,12 @@ orr_engine *orr_engine_new(void) {
     return engine;
 }
 
+orr_engine *orr_engine_with(const orr_calibration *calibration) {
+    orr_engine *engine = orr_engine_new();
+    engine->calibration = calibration;
+    return engine;
+}
+
 void orr_engine_free(orr_engine *engine) {
     if (engine == NULL) {
         return;
@@ -92,8 +98,13 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
         profile->source = "";
         profile->evidence = NULL;
         const orr_cost_table *made = NULL;
-        ORR_TRY(orr_cost_table_new(engine->arena, keep_cluster(engine->arena, cluster), profile,
-                                   &made, err));
+        if (engine->calibration == NULL) {
+            orr_calibration *builtin = NULL;
+            ORR_TRY(orr_calibration_builtin(engine->arena, &builtin, err));
+            engine->calibration = builtin;
+        }
+        ORR_TRY(orr_cost_table_of(engine->arena, engine->calibration,
+                                  keep_cluster(engine->arena, cluster), profile, &made, err));
         const orr_cost_table **slot = ORR_NEW(engine->arena, const orr_cost_table *);
         *slot = made;
         orr_map_put(&engine->tables, engine->arena, &key, sizeof key, slot);

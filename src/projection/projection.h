@@ -43,6 +43,9 @@ typedef struct orr_projection {
 /* Caches between projections: objects, prices, orders, cost tables. One per thread. */
 typedef struct orr_engine orr_engine;
 orr_engine *orr_engine_new(void);
+/* With constants other than the built-in ones; they must outlive the engine. */
+struct orr_calibration;
+orr_engine *orr_engine_with(const struct orr_calibration *calibration);
 void orr_engine_free(orr_engine *engine);
 
 /* Reads the calibrations of a machine and a software profile, which the first projection would

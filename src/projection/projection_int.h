@@ -3,11 +3,13 @@
 #define ORR_PROJECTION_INT_H
 
 #include "base/map.h"
+#include "cost/calibration.h"
 #include "projection/projection.h"
 
 struct orr_engine {
     orr_arena *arena; /* everything cached lives here */
     orr_linker *linker;
+    const orr_calibration *calibration; /* NULL until the first price list */
     orr_map tables;     /* price lists by the content of cluster and software */
     orr_map priced;     /* priced objects by object and price list */
     orr_map times;      /* their times by mode */

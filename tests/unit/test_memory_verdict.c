@@ -56,7 +56,7 @@ static void everything_has_a_name(void **state) {
         assert_true(orr_item_part((orr_item)i) < ORR_PART_COUNT);
     }
     for (int i = ORR_FITS; i <= ORR_OOM; i++) {
-        assert_string_not_equal(orr_fit_name((orr_fit)i), "?");
+        assert_string_not_equal(orr_fit_name((orr_fit_band)i), "?");
     }
 }
 
