@@ -7,45 +7,23 @@ typedef struct need {
     uint16_t rank, lag;
 } need;
 
-static need forward_need(const orr_order *o, uint32_t index, uint32_t micro_batch) {
-    uint32_t position = o->view.position[index], chain = o->view.chain[index];
-    if (position == 0) {
+static inline need need_of(const orr_source *from, const uint32_t *at, uint32_t micro_batch) {
+    if (from->slots == NO_NODE) {
         return (need){NO_NODE, 0, 0};
     }
-    uint32_t from = o->owner[chain * o->view.chain_length + position - 1];
-    return (need){o->f_at[from * o->per_chain + micro_batch], (uint16_t)(from / o->view.spec.vpp),
-                  orr_order_hop(o, chain, position - 1)};
-}
-
-static need backward_need(const orr_order *o, uint32_t index, uint32_t micro_batch) {
-    uint32_t position = o->view.position[index], chain = o->view.chain[index];
-    if (position + 1 == o->view.chain_length) {
-        return (need){NO_NODE, 0, 0}; /* its own forward, earlier on this rank */
-    }
-    uint32_t from = o->owner[chain * o->view.chain_length + position + 1];
-    return (need){o->b_at[from * o->per_chain + micro_batch], (uint16_t)(from / o->view.spec.vpp),
-                  orr_order_hop(o, chain, position)};
+    return (need){at[from->slots + micro_batch], from->rank, from->lag};
 }
 
 static bool elsewhere(need n, uint32_t rank) {
     return n.op != NO_NODE && n.rank != rank;
 }
 
-static uint32_t pair_number(const orr_order *o, uint32_t rank, const orr_sched_op *op) {
-    uint32_t i = 0;
-    while (o->pair[i].rank != rank || o->pair[i].chunk != op->chunk ||
-           o->pair[i].chunk2 != op->chunk2) {
+uint32_t orr_order_pair_class(const orr_order *o, uint32_t rank, const orr_sched_op *op) {
+    uint32_t i = o->pair_first[rank];
+    while (o->pair[i].chunk != op->chunk || o->pair[i].chunk2 != op->chunk2) {
         i++;
     }
-    return i;
-}
-
-uint32_t orr_order_class(const orr_order *o, uint32_t rank, const orr_sched_op *op) {
-    uint32_t chunks = o->view.spec.pp * o->view.spec.vpp;
-    if (op->kind == ORR_SOP_PAIR) {
-        return 1 + 4 * chunks + pair_number(o, rank, op);
-    }
-    return class_of(chunks, (orr_sched_op_kind)op->kind, rank * o->view.spec.vpp + op->chunk);
+    return 1 + 4 * o->view.spec.pp * o->view.spec.vpp + i;
 }
 
 static orr_status self_check(const orr_order *o, need n, uint32_t rank, uint32_t number,
@@ -66,12 +44,16 @@ static orr_status needs_of(const orr_order *o, uint32_t rank, uint32_t number, n
     uint32_t base = rank * o->view.spec.vpp;
     out[0] = out[1] = (need){NO_NODE, 0, 0};
     switch ((orr_sched_op_kind)op->kind) {
-    case ORR_SOP_F: out[0] = forward_need(o, base + op->chunk, op->micro_batch); break;
+    case ORR_SOP_F:
+        out[0] = need_of(&o->f_source[base + op->chunk], o->f_at, op->micro_batch);
+        break;
     case ORR_SOP_B:
-    case ORR_SOP_BW: out[0] = backward_need(o, base + op->chunk, op->micro_batch); break;
+    case ORR_SOP_BW:
+        out[0] = need_of(&o->b_source[base + op->chunk], o->b_at, op->micro_batch);
+        break;
     case ORR_SOP_PAIR:
-        out[0] = forward_need(o, base + op->chunk, op->micro_batch);
-        out[1] = backward_need(o, base + op->chunk2, op->micro_batch2);
+        out[0] = need_of(&o->f_source[base + op->chunk], o->f_at, op->micro_batch);
+        out[1] = need_of(&o->b_source[base + op->chunk2], o->b_at, op->micro_batch2);
         break;
     case ORR_SOP_W: break;
     }
@@ -113,6 +95,36 @@ static uint32_t *number_nodes(orr_arena *arena, const orr_order *o, uint32_t *co
     return of_op;
 }
 
+/* Without pairs a node is an op. */
+static orr_status plain_rank(const orr_order *o, uint32_t rank, node_lists *out, orr_err *err) {
+    const orr_order_view *v = &o->view;
+    uint32_t first = v->op_first[rank], end = v->op_first[rank + 1];
+    uint32_t base = rank * v->spec.vpp, chunks = v->spec.pp * v->spec.vpp;
+    const orr_source *const sources[] = {o->f_source, o->b_source, NULL, o->b_source};
+    const uint32_t *const at[] = {o->f_at, o->b_at, NULL, o->b_at};
+    for (uint32_t i = first; i < end; i++) {
+        const orr_sched_op *op = &v->op[i];
+        need n = {NO_NODE, 0, 0};
+        if (op->kind != ORR_SOP_W) {
+            n = need_of(&sources[op->kind][base + op->chunk], at[op->kind], op->micro_batch);
+            if (n.op != NO_NODE && n.rank == rank) {
+                ORR_TRY(self_check(o, n, rank, i, err));
+                n.op = NO_NODE;
+            }
+        }
+        out->node[i] =
+            (orr_node){.ref = i == first ? NO_NODE : i - 1,
+                       .ref2 = n.op,
+                       .duration = class_of(chunks, (orr_sched_op_kind)op->kind, base + op->chunk),
+                       .lag2 = n.lag,
+                       .rank = (uint16_t)rank,
+                       .rank2 = n.rank};
+    }
+    out->first[rank] = first;
+    out->count[rank] = end - first;
+    return ORR_OK;
+}
+
 orr_status orr_order_nodes(orr_arena *arena, const orr_order *o, node_lists *out, orr_err *err) {
     const orr_order_view *v = &o->view;
     uint32_t pp = v->spec.pp;
@@ -120,8 +132,11 @@ orr_status orr_order_nodes(orr_arena *arena, const orr_order *o, node_lists *out
     out->node = ORR_NEW_ARRAY(arena, orr_node, out->total);
     out->first = ORR_NEW_ARRAY(arena, uint32_t, pp);
     out->count = ORR_NEW_ARRAY(arena, uint32_t, pp);
+    for (uint32_t r = 0; r < pp && out->of_op == NULL; r++) {
+        ORR_TRY(plain_rank(o, r, out, err));
+    }
     uint32_t next = 0;
-    for (uint32_t r = 0; r < pp; r++) {
+    for (uint32_t r = 0; r < pp && out->of_op != NULL; r++) {
         uint16_t rank = (uint16_t)r;
         uint32_t previous = NO_NODE;
         out->first[r] = next;
@@ -129,7 +144,7 @@ orr_status orr_order_nodes(orr_arena *arena, const orr_order *o, node_lists *out
             need n[2];
             ORR_TRY(needs_of(o, r, i, n, err));
             for (int k = 0; k < 2; k++) {
-                if (n[k].op != NO_NODE && out->of_op != NULL) {
+                if (n[k].op != NO_NODE) {
                     n[k].op = out->of_op[n[k].op];
                 }
             }

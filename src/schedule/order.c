@@ -79,6 +79,30 @@ uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position
     return (uint16_t)(1 + (wraps ? a : orr_min_u32(a, b)));
 }
 
+void orr_order_sources(orr_arena *arena, orr_order *order) {
+    const orr_order_view *v = &order->view;
+    uint32_t chunks = v->spec.pp * v->spec.vpp, length = v->chain_length;
+    orr_source *f = ORR_NEW_ARRAY(arena, orr_source, chunks),
+               *b = ORR_NEW_ARRAY(arena, orr_source, chunks);
+    for (uint32_t i = 0; i < chunks; i++) {
+        uint32_t position = v->position[i], chain = v->chain[i];
+        const uint32_t *owner = order->owner + chain * length;
+        f[i] = b[i] = (orr_source){NO_NODE, 0, 0};
+        if (position > 0) {
+            uint32_t from = owner[position - 1];
+            f[i] = (orr_source){from * order->per_chain, (uint16_t)(from / v->spec.vpp),
+                                orr_order_hop(order, chain, position - 1)};
+        }
+        if (position + 1 < length) {
+            uint32_t from = owner[position + 1];
+            b[i] = (orr_source){from * order->per_chain, (uint16_t)(from / v->spec.vpp),
+                                orr_order_hop(order, chain, position)};
+        }
+    }
+    order->f_source = f;
+    order->b_source = b;
+}
+
 /* ---- writing and indexing ------------------------------------------------------------------- */
 
 static const int64_t *mean_of(orr_arena *work, const int64_t *times, uint32_t count) {
@@ -143,6 +167,7 @@ static orr_status twice(const char *what, uint32_t rank, uint32_t chunk, uint32_
 
 typedef struct op_index {
     uint32_t *f, *b, *w;
+    uint32_t forwards, backwards, weights; /* found so far */
 } op_index;
 
 static orr_status index_op(const orr_order *order, uint32_t rank, uint32_t number, op_index *at,
@@ -167,12 +192,14 @@ static orr_status index_op(const orr_order *order, uint32_t rank, uint32_t numbe
             return twice("F", rank, op->chunk, op->micro_batch, err);
         }
         *f = number;
+        at->forwards++;
     }
     if (pair || op->kind == ORR_SOP_B || op->kind == ORR_SOP_BW) {
         if (*b != NO_NODE) {
             return twice("B", rank, bc, bm, err);
         }
         *b = number;
+        at->backwards++;
         if (*own_f == NO_NODE || *own_f >= number) {
             return orr_fail(err, ORR_E_SCHEDULE,
                             "rank %u runs the backward of chunk %u, micro-batch %u before its "
@@ -189,6 +216,7 @@ static orr_status index_op(const orr_order *order, uint32_t rank, uint32_t numbe
                             rank, bc, bm);
         }
         *w = number;
+        at->weights++;
     }
     return ORR_OK;
 }
@@ -212,8 +240,9 @@ static orr_status missing(const orr_order *order, const uint32_t *at, const char
 orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
     const orr_order_view *v = &order->view;
     uint32_t slots = v->spec.pp * v->spec.vpp * order->per_chain;
-    op_index at = {ORR_NEW_ARRAY(arena, uint32_t, slots), ORR_NEW_ARRAY(arena, uint32_t, slots),
-                   v->split_backward ? ORR_NEW_ARRAY(arena, uint32_t, slots) : NULL};
+    op_index at = {.f = ORR_NEW_ARRAY(arena, uint32_t, slots),
+                   .b = ORR_NEW_ARRAY(arena, uint32_t, slots),
+                   .w = v->split_backward ? ORR_NEW_ARRAY(arena, uint32_t, slots) : NULL};
     memset(at.f, 0xff, slots * sizeof *at.f);
     memset(at.b, 0xff, slots * sizeof *at.b);
     if (at.w != NULL) {
@@ -224,9 +253,10 @@ orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
             ORR_TRY(index_op(order, r, i, &at, err));
         }
     }
-    ORR_TRY(missing(order, at.f, "F", err));
-    ORR_TRY(missing(order, at.b, "B", err));
-    if (at.w != NULL) {
+    /* none came twice, so that the right numbers mean that all are there */
+    if (at.forwards != slots || at.backwards != slots || (at.w != NULL && at.weights != slots)) {
+        ORR_TRY(missing(order, at.f, "F", err));
+        ORR_TRY(missing(order, at.b, "B", err));
         ORR_TRY(missing(order, at.w, "W", err));
     }
     order->f_at = at.f;
@@ -241,8 +271,9 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
     uint32_t vpp = v->spec.vpp;
     bool *seen = ORR_NEW_ARRAY(arena, bool, (size_t)vpp *vpp);
     pair_class *pair = ORR_NEW_ARRAY(arena, pair_class, (size_t)v->spec.pp * vpp * vpp);
-    uint32_t count = 0;
+    uint32_t *first = ORR_NEW_ARRAY(arena, uint32_t, v->spec.pp), count = 0;
     for (uint32_t r = 0; r < v->spec.pp; r++) {
+        first[r] = count;
         memset(seen, 0, (size_t)vpp * vpp * sizeof *seen);
         for (uint32_t i = v->op_first[r]; i < v->op_first[r + 1]; i++) {
             const orr_sched_op *op = &v->op[i];
@@ -253,10 +284,12 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
         }
     }
     order->pair = pair;
+    order->pair_first = first;
     order->pairs = count;
 }
 
 orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
+    orr_order_sources(arena, order);
     ORR_TRY(orr_order_index(arena, order, err));
     if (order->facts.pairs) {
         collect_pairs(arena, order);

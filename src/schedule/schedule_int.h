@@ -111,14 +111,23 @@ typedef struct pair_class {
     uint32_t rank, chunk, chunk2;
 } pair_class;
 
+/* Where the input of a chunk's forward or backward comes from. */
+typedef struct orr_source {
+    uint32_t
+        slots; /* chunk index * micro-batches of a chain, into f_at or b_at; NO_NODE: nowhere */
+    uint16_t rank, lag;
+} orr_source;
+
 struct orr_order {
     orr_order_view view;
     kind_facts facts;
     uint32_t chains;       /* 1, or 2 for two-way placements */
     uint32_t per_chain;    /* micro-batches of each chain */
     const uint32_t *owner; /* [chains * chain_length] chunk index (rank * vpp + chunk) */
-    const uint32_t *f_at, *b_at, *w_at; /* [chunk * per_chain + micro-batch] op number */
+    const orr_source *f_source, *b_source; /* per chunk */
+    const uint32_t *f_at, *b_at, *w_at;    /* [chunk * per_chain + micro-batch] op number */
     const pair_class *pair;
+    const uint32_t *pair_first; /* [pp] */
     uint32_t pairs;
     uint32_t program_nodes; /* bound of steps on any path */
     orr_program program;
@@ -141,12 +150,20 @@ orr_durations orr_order_mean_times(orr_arena *work, const orr_durations *d, uint
  * on one rank */
 uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position);
 
-uint32_t orr_order_class(const orr_order *order, uint32_t rank, const orr_sched_op *op);
+uint32_t orr_order_pair_class(const orr_order *order, uint32_t rank, const orr_sched_op *op);
+static inline uint32_t orr_order_class(const orr_order *order, uint32_t rank,
+                                       const orr_sched_op *op) {
+    const orr_schedule_spec *s = &order->view.spec;
+    return op->kind == ORR_SOP_PAIR
+               ? orr_order_pair_class(order, rank, op)
+               : class_of(s->pp * s->vpp, (orr_sched_op_kind)op->kind, rank * s->vpp + op->chunk);
+}
 orr_status orr_order_refuse(const orr_schedule_spec *spec,
                             orr_err *err); /* when a rule is broken */
 orr_status orr_order_finish(orr_arena *arena, orr_order *order,
                             orr_err *err); /* once ops are there */
 void orr_order_place(orr_arena *arena, orr_order *order);
+void orr_order_sources(orr_arena *arena, orr_order *order); /* once placed */
 orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
 orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists *out, orr_err *err);
 /* The same with the framework's blocking or overlapped calls between the ops. */

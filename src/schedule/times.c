@@ -29,32 +29,24 @@ static void push(simulation *s, uint32_t rank) {
     }
 }
 
-/* When the result of an op on another chunk is here; -1: not yet. */
-static int64_t arrival(const simulation *s, const uint32_t *at, uint32_t from, uint32_t micro_batch,
-                       uint16_t hop) {
-    int64_t done = s->done[at[from * s->order->per_chain + micro_batch]];
-    return done < 0 ? -1 : done + (s->calls ? 0 : s->lag[hop]);
+/* When the result that a chunk's op needs is here; -1: not yet, 0: nothing is needed. */
+static inline int64_t arrival(const simulation *s, const orr_source *from, const uint32_t *at,
+                              uint32_t micro_batch) {
+    if (from->slots == NO_NODE) {
+        return 0;
+    }
+    int64_t done = s->done[at[from->slots + micro_batch]];
+    return done < 0 ? -1 : done + (s->calls ? 0 : s->lag[from->lag]);
 }
 
 static int64_t forward_ready(const simulation *s, uint32_t index, uint32_t micro_batch) {
-    const orr_order_view *v = &s->order->view;
-    uint32_t position = v->position[index], chain = v->chain[index];
-    if (position == 0) {
-        return 0;
-    }
-    uint32_t from = s->order->owner[chain * v->chain_length + position - 1];
-    return arrival(s, s->order->f_at, from, micro_batch,
-                   orr_order_hop(s->order, chain, position - 1));
+    return arrival(s, &s->order->f_source[index], s->order->f_at, micro_batch);
 }
 
+/* At the end of the chain the backward follows its own forward, which comes before it on the rank.
+ */
 static int64_t backward_ready(const simulation *s, uint32_t index, uint32_t micro_batch) {
-    const orr_order_view *v = &s->order->view;
-    uint32_t position = v->position[index], chain = v->chain[index];
-    if (position + 1 == v->chain_length) {
-        return arrival(s, s->order->f_at, index, micro_batch, 0);
-    }
-    uint32_t from = s->order->owner[chain * v->chain_length + position + 1];
-    return arrival(s, s->order->b_at, from, micro_batch, orr_order_hop(s->order, chain, position));
+    return arrival(s, &s->order->b_source[index], s->order->b_at, micro_batch);
 }
 
 static int64_t ready(const simulation *s, uint32_t rank, const orr_sched_op *op) {
@@ -73,21 +65,21 @@ static int64_t ready(const simulation *s, uint32_t rank, const orr_sched_op *op)
     return f < 0 || b < 0 ? -1 : f > b ? f : b;
 }
 
-static void wake_chunk(simulation *s, uint32_t chain, uint32_t position) {
-    const orr_order_view *v = &s->order->view;
-    push(s, s->order->owner[chain * v->chain_length + position] / v->spec.vpp);
+/* The successor of a forward is where the chunk's backward comes from, and the other way round. */
+static inline void wake(simulation *s, const orr_source *to) {
+    if (to->slots != NO_NODE) {
+        push(s, to->rank);
+    }
 }
 
 static void wake_next(simulation *s, uint32_t rank, const orr_sched_op *op) {
-    const orr_order_view *v = &s->order->view;
-    uint32_t f = rank * v->spec.vpp + op->chunk;
+    uint32_t base = rank * s->order->view.spec.vpp;
     bool pair = op->kind == ORR_SOP_PAIR;
-    uint32_t b = pair ? rank * v->spec.vpp + op->chunk2 : f;
-    if ((pair || op->kind == ORR_SOP_F) && v->position[f] + 1 < v->chain_length) {
-        wake_chunk(s, v->chain[f], v->position[f] + 1);
+    if (pair || op->kind == ORR_SOP_F) {
+        wake(s, &s->order->b_source[base + op->chunk]);
     }
-    if ((pair || op->kind == ORR_SOP_B || op->kind == ORR_SOP_BW) && v->position[b] > 0) {
-        wake_chunk(s, v->chain[b], v->position[b] - 1);
+    if (pair || op->kind == ORR_SOP_B || op->kind == ORR_SOP_BW) {
+        wake(s, &s->order->f_source[base + (pair ? op->chunk2 : op->chunk)]);
     }
 }
 
