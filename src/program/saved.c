@@ -296,7 +296,8 @@ static void keep_moe(orr_builder *b) {
     orr_keep(b, ORR_N_EXPERT_ACT, ORR_N_T_PROBS32, 4 * z->rows, dropped, 0);
     keep_activation(b, ORR_N_EXPERT_ACT, ORR_N_EXPERT_FC2, z->rows, z->expert_ffn, dropped,
                     MOE_ACT);
-    if (!variant->probs_in_activation) { /* weighted after fc2: its output and 16-bit weights */
+    /* Weighted after fc2: its output and 16-bit weights. Fused dispatch weights on its own. */
+    if (!variant->probs_in_activation && variant->dispatch < ORR_DISPATCH_DEEPEP) {
         orr_keep(b, ORR_N_COMBINE, ORR_N_T_ROWS, 2 * z->rows * z->expert_h + 2 * z->rows, dropped,
                  0);
     }
