@@ -138,7 +138,7 @@ static orr_sizes sizes_of(const orr_object_key *key) {
     orr_sizes z = {.n = (uint64_t)key->seq / split->cp * key->mbs, .h = l->hidden};
     z.sharded = split->sp && t > 1 ? orr_div_up_u64(z.n, t) : z.n;
     z.heads = a->heads / t;
-    z.kv_heads = a->kind == ORR_ATTENTION_MLA ? z.heads : orr_max_u32(1, a->kv_heads / t);
+    z.kv_heads = a->kind == ORR_ATTENTION_MLA ? z.heads : orr_max_u32(1, (a->kv_heads + t - 1) / t);
     z.d = a->head_dim;
     z.dv = a->v_dim;
     z.ffn = mlp->experts > 0 ? 0 : mlp->ffn / t;
@@ -163,6 +163,7 @@ static void begin(orr_builder *b, const orr_object_key *key) {
     uint8_t bare = key->what == ORR_OBJECT_LAYER ? key->layer.norm_bare : key->norm_bare;
     b->norm_tensors = !b->layer_norm ? 1 : bare < 2 ? 2u - bare : 0;
 
+    b->one_norm = key->layer.parallel_block && key->layer.norms < 2;
     b->tensor = key->split.tp > 1;
     b->sequence = b->tensor && key->split.sp;
     b->gemm_dtype = (uint8_t)gemm_dtype(key->numeric.precision);

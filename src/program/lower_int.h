@@ -45,6 +45,7 @@ typedef struct orr_builder {
     bool low;                       /* linears run in fp8 or less */
     bool layer_norm;                /* else root-mean-square norms */
     uint32_t norm_tensors;          /* parameters of a norm */
+    bool one_norm;                  /* attention and MLP read one normalised input */
     bool tensor, sequence;          /* TP over more than one rank; with sequence-parallel regions */
     uint32_t saved_count, tensor_count, weight_count;
     orr_saved saved[ORR_MAX_SAVED];

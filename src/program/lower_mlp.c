@@ -30,12 +30,10 @@ void orr_lower_mlp(orr_builder *b) {
     uint64_t up = layer->mlp.gated ? 2 * z->ffn : z->ffn;
     uint16_t outer = b->modules;
     b->modules |= ORR_MODULE_MLP;
-    /* A parallel block reads attention's gathered input and is reduced together with it. */
-    orr_add_column(b, (orr_linear){.name = ORR_N_FC1,
-                                   .tokens = z->n,
-                                   .out = up,
-                                   .in = z->h,
-                                   .lone = layer->parallel_block});
+    /* A parallel block is reduced together with attention, and may read its gathered input. */
+    orr_add_column(
+        b, (orr_linear){
+               .name = ORR_N_FC1, .tokens = z->n, .out = up, .in = z->h, .lone = b->one_norm});
     orr_own_linear(b, ORR_OWN_SHARDED, up, z->h, layer->mlp.bias ? up : 0, ORR_OWN_SHARDED, 1);
     orr_add_activation(b, ORR_N_ACT, (double)z->n * (double)z->ffn);
     orr_add_row(b, (orr_linear){.name = ORR_N_FC2, .tokens = z->n, .out = z->h, .in = z->ffn});

@@ -244,7 +244,7 @@ static void keep_mlp(orr_builder *b) {
     if (z->ffn == 0) {
         return;
     }
-    if (!b->key->layer.parallel_block || b->low) { /* else attention has it */
+    if (!b->one_norm || b->low) { /* else attention has it */
         orr_keep_input(b, ORR_N_FC1, z->sharded * z->h, WHOLE | NORM | MLP);
     }
     keep_activation(b, ORR_N_ACT, ORR_N_FC2, z->n, z->ffn, WHOLE | MLP, 0);
@@ -328,6 +328,17 @@ static void keep_dropout(orr_builder *b, uint16_t module, uint32_t dropped) {
     }
 }
 
+/* In a parallel block it reads what the first norm keeps already. */
+static void keep_second_norm(orr_builder *b, uint32_t dropped) {
+    bool shares = b->key->layer.parallel_block && (b->key->variant.fused_norm || b->layer_norm);
+    uint64_t stats = b->key->variant.fused_norm ? b->size.norm_stats : 4;
+    if (shares) {
+        orr_keep(b, ORR_N_LN2, ORR_N_T_STATS, stats * b->size.sharded, dropped, 0);
+    } else {
+        orr_keep_norm(b, ORR_N_LN2, b->size.sharded, b->size.h, dropped);
+    }
+}
+
 void orr_keep_layer(orr_builder *b) {
     const orr_layer *layer = &b->key->layer;
     uint64_t tokens = b->size.sharded, h = b->size.h;
@@ -341,11 +352,11 @@ void orr_keep_layer(orr_builder *b) {
         orr_keep_norm(b, ORR_N_POST_ATTN_NORM, tokens, h, WHOLE);
     }
     keep_dropout(b, ORR_N_BDA1, WHOLE);
-    if (feeds && !experts) { /* what the checkpoint of an MLP keeps */
+    if (feeds && !experts && !layer->parallel_block) { /* what the checkpoint of an MLP keeps */
         orr_keep(b, ORR_N_NONE, ORR_N_T_STREAM, 2 * tokens * h, WHOLE, MLP);
     }
-    if (feeds && layer->norms >= 2 && !layer->parallel_block) {
-        orr_keep_norm(b, ORR_N_LN2, tokens, h, WHOLE | second);
+    if (feeds && layer->norms >= 2) {
+        keep_second_norm(b, WHOLE | second);
     }
     if (experts) {
         orr_keep(b, ORR_N_NONE, ORR_N_T_INPUT, 2 * tokens * h, WHOLE | NORM, MOE);

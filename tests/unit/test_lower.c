@@ -312,6 +312,31 @@ static void unfused_attention_is_products_and_softmax(void **state) {
     orr_arena_free(l.arena);
 }
 
+/* One norm, one gather and one reduction for both halves; with two norms, a gather each. */
+static void parallel_blocks_share(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_layer(4096, 32, 32, 16384), 2, 50432);
+    f.kind[0].parallel_block = 1;
+    f.kind[0].norms = 1;
+    f.kind[0].mlp.gated = 0;
+    orr_plan *plan = &f.resolved.plan;
+    plan->split.tp = 4;
+    plan->split.sp = 1;
+    uint64_t n = 4096, shard = 1024, h = 4096;
+    uint64_t attention = 2 * n * 8 * 128 * 4 + 4 * n * 8, mlp = 4 * n * 4096;
+    for (uint8_t norms = 1; norms <= 2; norms++) {
+        f.kind[0].norms = norms;
+        lowered l = lower_layer(plan, &f.kind[0]);
+        assert_int_equal(count_comm(l.object, 0, ORR_STREAM_TP, ORR_ALL_GATHER, 0), norms);
+        assert_int_equal(count_comm(l.object, 0, ORR_STREAM_TP, ORR_REDUCE_SCATTER, 0), 1);
+        assert_int_equal(count_comm(l.object, 1, ORR_STREAM_TP, ORR_REDUCE_SCATTER, 0), norms);
+        uint64_t norm = 2 * shard * h + norms * (4 * shard + 2 * shard * h);
+        assert_int_equal(l.object->saved_all, norm + attention + mlp);
+        orr_arena_free(l.arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layer_over_tp),
@@ -322,6 +347,7 @@ int main(void) {
         cmocka_unit_test(low_precision_quantises),
         cmocka_unit_test(sharded_parameters_are_gathered),
         cmocka_unit_test(head_reduces_three_values_a_token),
+        cmocka_unit_test(parallel_blocks_share),
         cmocka_unit_test(unfused_attention_is_products_and_softmax),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
