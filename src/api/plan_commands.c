@@ -10,6 +10,17 @@
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
+/* The call states the key that an import could not. */
+static bool is_settled(const orr_job *job, const orr_tree *entry) {
+    const char *key = orr_tree_text(orr_tree_get(entry, "key"), "");
+    return orr_tree_get(job->args, key) != NULL;
+}
+
+static const char *place(const orr_job *job, const orr_tree *entry) {
+    int64_t line = orr_tree_int(orr_tree_get(entry, "line"), 0);
+    return line > 0 ? orr_arena_format(job->arena, "line %lld: ", (long long)line) : "";
+}
+
 static void report_import(orr_job *job, const orr_import *import) {
     for (size_t i = 0; i < orr_tree_size(import->assumed); i++) {
         const orr_tree *one = orr_tree_at(import->assumed, i);
@@ -22,11 +33,18 @@ static void report_import(orr_job *job, const orr_import *import) {
     }
     for (size_t i = 0; i < orr_tree_size(import->unknown); i++) {
         const orr_tree *one = orr_tree_at(import->unknown, i);
-        if (orr_tree_bool(orr_tree_get(one, "matters"), true)) {
+        if (orr_tree_bool(orr_tree_get(one, "matters"), true) && !is_settled(job, one)) {
             const char *name = orr_tree_text(orr_tree_get(one, "name"), "?");
-            orr_job_warn(job, "unknown-setting", name,
-                         "line %lld: '%s' was not understood and may change the answer",
-                         (long long)orr_tree_int(orr_tree_get(one, "line"), 0), name);
+            orr_job_warn(job, "unknown-setting", name, "%s'%s' may change the answer: %s",
+                         place(job, one), name,
+                         orr_tree_text(orr_tree_get(one, "why"), "not understood"));
+        }
+    }
+    for (size_t i = 0; i < orr_tree_size(import->warnings); i++) {
+        const orr_tree *one = orr_tree_at(import->warnings, i);
+        if (!is_settled(job, one)) {
+            orr_job_warn(job, "import", orr_tree_text(orr_tree_get(one, "key"), ""), "%s%s",
+                         place(job, one), orr_tree_text(orr_tree_get(one, "message"), ""));
         }
     }
 }

@@ -12,10 +12,13 @@ typedef struct orr_import {
     const char *format;      /* "megatron-script", "plan" ... */
     const orr_tree *keys;    /* plan keys, with spans into the file; "model" may be an inline map */
     const orr_tree *assumed; /* list of {key, value, why} */
-    /* List of {name, line, matters, why}: matters when it may change speed or memory; why is absent
-     * for a name that is simply not known. */
+    /* List of {name, line, matters, why, key}: matters when it may change speed or memory; why is
+     * absent for a name that is simply not known; key, if there, is the plan key that it would have
+     * decided, and that settles it when stated elsewhere. */
     const orr_tree *unknown;
-    const orr_tree *warnings; /* list of {line, message}: what was not followed or contradicts */
+    /* List of {line, message, key}: what was not followed, is not known, or contradicts; key as
+     * above. */
+    const orr_tree *warnings;
 } orr_import;
 
 /* Detects the format by content and name and reads it: an own plan file (YAML or JSON of plan keys)

@@ -23,8 +23,14 @@ void orr_import_assume(importer *im, const char *key, const char *value, const c
 /* why may be NULL: the name is simply not known. */
 void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matters,
                         const char *why);
+/* The same for a setting that decides a plan key (may be NULL) and whose value is not known. */
+void orr_import_depends(importer *im, const char *name, uint32_t line, const char *key,
+                        const char *on);
 void orr_import_warn(importer *im, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A warning that whoever states the plan key settles. */
+void orr_import_ask(importer *im, uint32_t line, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A name that nobody knows: may it change speed or memory? Judged by its words: paths, logs, seeds
  * and learning rates do not. */
 bool orr_import_name_matters(const char *name);

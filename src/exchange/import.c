@@ -42,8 +42,8 @@ void orr_import_assume(importer *im, const char *key, const char *value, const c
     orr_tree_put_text(im->arena, entry, "why", why);
 }
 
-void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matters,
-                        const char *why) {
+static orr_tree *add_unknown(importer *im, const char *name, uint32_t line, bool matters,
+                             const char *why) {
     orr_tree *entry = orr_tree_push(im->arena, im->unknown, orr_tree_new_map(im->arena));
     orr_tree_put_text(im->arena, entry, "name", name);
     orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
@@ -51,14 +51,43 @@ void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matt
     if (why != NULL) {
         orr_tree_put_text(im->arena, entry, "why", why);
     }
+    return entry;
+}
+
+void orr_import_unknown(importer *im, const char *name, uint32_t line, bool matters,
+                        const char *why) {
+    (void)add_unknown(im, name, line, matters, why);
+}
+
+void orr_import_depends(importer *im, const char *name, uint32_t line, const char *key,
+                        const char *on) {
+    const char *why = orr_arena_format(im->arena, "its value depends on %s", on);
+    orr_tree *entry = add_unknown(im, name, line, true, why);
+    if (key != NULL) {
+        orr_tree_put_text(im->arena, entry, "key", key);
+    }
+}
+
+static void add_warning(importer *im, uint32_t line, const char *key, const char *message) {
+    orr_tree *entry = orr_tree_push(im->arena, im->warnings, orr_tree_new_map(im->arena));
+    orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
+    orr_tree_put_text(im->arena, entry, "message", message);
+    if (key != NULL) {
+        orr_tree_put_text(im->arena, entry, "key", key);
+    }
 }
 
 void orr_import_warn(importer *im, uint32_t line, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    orr_tree *entry = orr_tree_push(im->arena, im->warnings, orr_tree_new_map(im->arena));
-    orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
-    orr_tree_put_text(im->arena, entry, "message", orr_arena_vformat(im->arena, format, args));
+    add_warning(im, line, NULL, orr_arena_vformat(im->arena, format, args));
+    va_end(args);
+}
+
+void orr_import_ask(importer *im, uint32_t line, const char *key, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    add_warning(im, line, key, orr_arena_vformat(im->arena, format, args));
     va_end(args);
 }
 

@@ -198,8 +198,7 @@ static void set_field(importer *im, launch *found, launch_field field, const cha
     *line = word->line;
     *slot = 0;
     if (word->unknown != NULL) {
-        orr_import_unknown(im, option, word->line, true,
-                           orr_arena_format(im->arena, "its value depends on %s", word->unknown));
+        orr_import_depends(im, option, word->line, "gpus", word->unknown);
     } else if (!small_int(value, slot)) {
         orr_import_unknown(
             im, option, word->line, true,
@@ -333,10 +332,10 @@ void orr_launch_keys(importer *im, const launch *found, const slurm_header *h) {
         orr_import_put_int(im, "gpus", total,
                            per_node_line > 0 ? per_node_line : found->total_line);
     } else if (!found->launcher && nodes == 0 && per_node == 0) {
-        orr_import_warn(im, found->command->line,
-                        "no launcher says how many processes there are; give --gpus");
+        orr_import_ask(im, found->command->line, "gpus",
+                       "no launcher says how many processes there are; give --gpus");
     } else {
-        orr_import_warn(im, found->command->line,
-                        "the number of GPUs is not known from this script; give --gpus");
+        orr_import_ask(im, found->command->line, "gpus",
+                       "the number of GPUs is not known from this script; give --gpus");
     }
 }

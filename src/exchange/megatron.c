@@ -117,6 +117,28 @@ static void report_unmodelled(megatron *m, const megatron_arg *arg, const settin
     orr_import_unknown(m->im, shown(m, s), s->line, true, why);
 }
 
+/* The plan key that an argument decides, for those that have one. */
+static const char *plan_key(const megatron_arg *arg) {
+    static const char *const derived[][2] = {{"expert-model-parallel-size", "ep"},
+                                             {"expert-tensor-parallel-size", "etp"},
+                                             {"num-virtual-stages-per-pipeline-rank", "vpp"},
+                                             {"num-layers-per-virtual-pipeline-stage", "vpp"},
+                                             {"recompute-granularity", "recompute"},
+                                             {"recompute-num-layers", "recompute"},
+                                             {"pipeline-model-parallel-layout", "layout"},
+                                             {"optimizer", "optimizer"},
+                                             {"fp8-format", "precision"}};
+    if (arg->target != NULL) {
+        return strncmp(arg->target, "model.", 6) == 0 ? "model" : arg->target;
+    }
+    for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
+        if (strcmp(arg->name, derived[i][0]) == 0) {
+            return derived[i][1];
+        }
+    }
+    return NULL;
+}
+
 static void gather_one(megatron *m, const setting *s) {
     const megatron_arg *arg = orr_megatron_find(s->name);
     if (arg == NULL) {
@@ -138,10 +160,7 @@ static void gather_one(megatron *m, const setting *s) {
     setting *kept = ORR_NEW(m->im->arena, setting);
     *kept = *s;
     if (s->unknown != NULL) {
-        orr_import_unknown(m->im, shown(m, s), s->line, true,
-                           orr_arena_format(m->im->arena, "its value depends on %s", s->unknown));
-        orr_import_warn(m->im, s->line, "the value of %s is not known: it depends on %s",
-                        shown(m, s), s->unknown);
+        orr_import_depends(m->im, shown(m, s), s->line, plan_key(arg), s->unknown);
     } else {
         kept->value = checked_value(m, arg, s);
         if (kept->value == NULL) {
@@ -427,7 +446,8 @@ static void batch_keys(megatron *m) {
             im, "gbs", orr_arena_format(im->arena, "%lld", (long long)gbs),
             "no --global-batch-size: Megatron-LM takes micro-batch x data-parallel size");
     } else {
-        orr_import_warn(im, 0, "the global batch size is not known from this file; give --gbs");
+        orr_import_ask(im, 0, "gbs",
+                       "the global batch size is not known from this file; give --gbs");
     }
 }
 

@@ -352,7 +352,7 @@ void orr_megatron_model(megatron *m) {
         return;
     }
     if (!complete(m)) {
-        orr_import_warn(m->im, 0, "the model is not known from this file; give --model");
+        orr_import_ask(m->im, 0, "model", "the model is not known from this file; give --model");
         return;
     }
     orr_arena *arena = m->im->arena;
@@ -368,7 +368,7 @@ void orr_megatron_model(megatron *m) {
     put_attention(&c);
     put_mlp(&c);
     if (orr_megatron_int(m, "num-experts") > 0 && !put_experts(&c)) {
-        orr_import_warn(m->im, 0, "the model is not known from this file; give --model");
+        orr_import_ask(m->im, 0, "model", "the model is not known from this file; give --model");
         return;
     }
     orr_import_put(m->im, "model", c.map, orr_megatron_line(m, "num-layers"));

@@ -37,7 +37,6 @@ void orr_megatron_words(importer *im, const launch *found, settings *out) {
         const orr_shell_word *word = &command->word[i++];
         if (!is_option(word->text)) {
             if (word->unknown != NULL) {
-                orr_import_warn(im, word->line, "the arguments in %s are not known", word->unknown);
                 orr_import_unknown(im, word->unknown, word->line, true,
                                    "it may hold further arguments");
             }

@@ -206,6 +206,7 @@ orr_status orr_primus_import(importer *im, const orr_tree *tree, const char *pat
     }
     add_settings(im, &list, overrides);
     orr_megatron_keys(im, &list, &ground);
-    orr_import_warn(im, 0, "a Primus file does not say how many GPUs there are; give --gpus");
+    orr_import_ask(im, 0, "gpus",
+                   "a Primus file does not say how many GPUs there are; give --gpus");
     return ORR_OK;
 }
