@@ -244,6 +244,40 @@ static void random_layers_hold(void **state) {
     orr_arena_free(arena);
 }
 
+/* Whatever a key holds, lowering ends with an object or a reason. */
+static void any_key_is_answered(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_rng rng = {3};
+    uint32_t lowered = 0, refused = 0;
+    for (int i = 0; i < 20000; i++) {
+        fixture f;
+        orr_layer layer = random_layer(&rng);
+        fixture_init(&f, layer, 2, 32000);
+        random_plan(&rng, &f.resolved.plan);
+        orr_object_key key;
+        orr_link_layer_key(&f.resolved.plan, &layer, &key);
+        unsigned char bytes[sizeof key];
+        memcpy(bytes, &key, sizeof key);
+        for (uint32_t n = pick(&rng, 4); n > 0; n--) {
+            bytes[pick(&rng, sizeof key)] = (unsigned char)pick(&rng, 256);
+        }
+        memcpy(&key, bytes, sizeof key);
+        orr_object *object = NULL;
+        orr_err err = {0};
+        if (orr_lower(arena, &key, &object, &err) == ORR_OK) {
+            lowered++;
+            assert_true(object->saved_input <= object->saved_all);
+        } else {
+            refused++;
+            assert_true(err.message[0] != '\0');
+        }
+        orr_arena_reset(arena);
+    }
+    assert_true(lowered > 1000 && refused > 1000);
+    orr_arena_free(arena);
+}
+
 /* Splitting a layer over TP ranks divides its matrix flops exactly. */
 static void flops_divide_over_ranks(void **state) {
     (void)state;
@@ -336,9 +370,8 @@ static void pipelines_hold_the_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(catalog_models_agree),
-        cmocka_unit_test(random_layers_hold),
-        cmocka_unit_test(flops_divide_over_ranks),
+        cmocka_unit_test(catalog_models_agree),     cmocka_unit_test(random_layers_hold),
+        cmocka_unit_test(any_key_is_answered),      cmocka_unit_test(flops_divide_over_ranks),
         cmocka_unit_test(pipelines_hold_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
