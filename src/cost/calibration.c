@@ -212,6 +212,10 @@ static const orr_field ARCH_FIELDS[] = {
 static const orr_schema ARCH_SCHEMA = {"architecture fit", ARCH_FIELDS,
                                        sizeof ARCH_FIELDS / sizeof *ARCH_FIELDS, false};
 
+double *orr_arch_number(orr_arch_fit *arch, const char *name) {
+    return orr_schema_number(&ARCH_SCHEMA, arch, name);
+}
+
 /* A bool field is a byte of type bool; records keep it in a uint8_t of the same size. */
 _Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
 

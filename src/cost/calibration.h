@@ -92,6 +92,9 @@ uint32_t orr_calibration_collective(const orr_calibration *calibration,
                                     const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
                                     orr_kin *kin);
 
+/* A number of an architecture by its name in the file, for fitting; NULL when there is none. */
+double *orr_arch_number(orr_arch_fit *arch, const char *name);
+
 const char *orr_collective_name(orr_collective op);
 const char *orr_memop_name(orr_memop family);
 

@@ -116,6 +116,8 @@ void orr_problem_add(orr_arena *arena, orr_tree *problems, const char *code, con
  * values, doc} for help. */
 orr_tree *orr_schema_json(const orr_schema *schema, orr_arena *arena);
 orr_tree *orr_schema_fields(const orr_schema *schema, orr_arena *arena);
+/* The member of a real or quantity field by its name, for fitting; NULL when there is none. */
+double *orr_schema_number(const orr_schema *schema, void *target, const char *name);
 /* The struct back as a map, every field, in table order. */
 orr_tree *orr_schema_write(const orr_schema *schema, orr_arena *arena, const void *source);
 

@@ -296,3 +296,14 @@ orr_tree *orr_schema_write(const orr_schema *schema, orr_arena *arena, const voi
     }
     return map;
 }
+
+double *orr_schema_number(const orr_schema *schema, void *target, const char *name) {
+    for (size_t i = 0; i < schema->count; i++) {
+        const orr_field *field = &schema->fields[i];
+        bool number = field->type == ORR_FIELD_REAL || field->type == ORR_FIELD_QUANTITY;
+        if (number && strcmp(field->name, name) == 0) {
+            return (double *)(void *)((char *)target + field->offset);
+        }
+    }
+    return NULL;
+}

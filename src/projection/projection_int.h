@@ -10,10 +10,10 @@ struct orr_engine {
     orr_arena *arena; /* everything cached lives here */
     orr_linker *linker;
     const orr_calibration *calibration; /* NULL until the first price list */
-    orr_map tables;     /* price lists by the content of cluster and software */
-    orr_map priced;     /* priced objects by object and price list */
-    orr_map times;      /* their times by mode */
-    orr_arena *scratch; /* reset by each projection */
+    orr_map tables;                     /* price lists by the content of cluster and software */
+    orr_map priced;                     /* priced objects by object and price list */
+    orr_map times;                      /* their times by mode */
+    orr_arena *scratch;                 /* reset by each projection */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */

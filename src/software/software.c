@@ -170,3 +170,13 @@ orr_tree *orr_software_write(orr_arena *arena, const orr_software *software) {
     }
     return out;
 }
+
+double *orr_software_number(orr_software *software, const char *name) {
+    for (size_t s = ORR_SECTION_TIME; s < ORR_SECTION_COUNT; s++) {
+        double *number = orr_schema_number(&orr_software_sections[s], software, name);
+        if (number != NULL) {
+            return number;
+        }
+    }
+    return NULL;
+}

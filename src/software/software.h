@@ -151,6 +151,8 @@ typedef struct orr_software {
 orr_status orr_software_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                              orr_software **out, orr_err *err);
 orr_status orr_software_find(orr_arena *arena, const char *name, orr_software **out, orr_err *err);
+/* A number of a profile by its name, for fitting; NULL when there is none. */
+double *orr_software_number(orr_software *software, const char *name);
 orr_tree *orr_software_catalog(orr_arena *arena);
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
 /* The tables of fields by section, for help and schema. */

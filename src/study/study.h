@@ -30,6 +30,10 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
 /* Peak memory of rows that state it, and verdicts on rows that ran and on those of oom. */
 orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                             orr_tree **result, orr_err *err);
+/* Fits the numbers of profiles and architectures (data/study/fit.yaml) to the runs: {stages:
+ * [{stage, before, after, parameters: [{in, field, before, after, low, high}]}]}. */
+orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
+                         orr_err *err);
 /* The rows of a result as CSV, one column a key. */
 const char *orr_study_rows_csv(orr_arena *arena, const orr_tree *result);
 /* Bytes kept for backward, case by case, against counts of saved-tensor hooks (truth: cases.json).

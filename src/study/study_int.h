@@ -59,6 +59,9 @@ static inline double orr_judged_error(const orr_judged *row) {
     return row->projected / row->measured - 1;
 }
 
+/* Reads the rows that a request names and judges each; the table owns what rows point to. */
+orr_status orr_judge_rows(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                          orr_run_table *table, orr_judged **rows, orr_err *err);
 /* Finds the plan of a row: keys, plan, rules; no projection. `skipped` or `resolved` is set. */
 orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged *row,
                               orr_err *err);

@@ -206,26 +206,36 @@ bool orr_judged_tier(const orr_study_request *request, const orr_run *run) {
     return request->tiers == NULL || strcmp(run->tier, "A") == 0 || strcmp(run->tier, "B") == 0;
 }
 
-orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
-                          orr_tree **result, orr_err *err) {
-    orr_run_table table;
+orr_status orr_judge_rows(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                          orr_run_table *table, orr_judged **out, orr_err *err) {
     orr_curator curator;
-    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
+    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, table, err));
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
-    orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, table.count);
-    const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, table.count);
-    for (uint32_t i = 0; i < table.count; i++) {
-        rows[i].run = &table.run[i];
+    orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, table->count);
+    for (uint32_t i = 0; i < table->count; i++) {
+        rows[i].run = &table->run[i];
         rows[i].counts = orr_judged_tier(request, rows[i].run);
-        all[i] = &rows[i];
         ORR_TRY(judge_row(engine, &curator, arena, &rows[i], err));
         /* Without tiers a row that cannot be expressed is reported, not judged. */
         rows[i].counts = rows[i].counts && (request->tiers != NULL || rows[i].skipped == NULL);
         if (request->progress != NULL &&
-            !request->progress(request->progress_user, i + 1, table.count)) {
+            !request->progress(request->progress_user, i + 1, table->count)) {
             return orr_fail(err, ORR_E_CANCELLED, "stopped after %u of %u rows", i + 1,
-                            table.count);
+                            table->count);
         }
+    }
+    *out = rows;
+    return ORR_OK;
+}
+
+orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
+                          orr_tree **result, orr_err *err) {
+    orr_run_table table;
+    orr_judged *rows = NULL;
+    ORR_TRY(orr_judge_rows(engine, arena, request, &table, &rows, err));
+    const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, table.count);
+    for (uint32_t i = 0; i < table.count; i++) {
+        all[i] = &rows[i];
     }
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
