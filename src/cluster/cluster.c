@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/num.h"
+#include "cluster/cluster_int.h"
 #include "doc/catalog.h"
 #include "doc/doc.h"
 
@@ -200,6 +201,10 @@ static orr_status read_tiers(orr_arena *arena, const orr_tree *tiers, orr_cluste
 
 orr_status orr_cluster_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                             orr_cluster **out, orr_err *err) {
+    if (orr_tree_get(file, "target_cluster") != NULL ||
+        orr_tree_get(file, "hardware_config") != NULL) {
+        return orr_cluster_read_target(arena, file, fallback_name, out, err);
+    }
     const orr_tree *map = NULL;
     ORR_TRY(orr_catalog_derive(arena, &catalog, file, &map, err));
     sheet s;

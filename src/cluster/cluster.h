@@ -45,6 +45,8 @@ orr_status orr_fabric_find(orr_arena *arena, const char *name, orr_fabric **out,
 orr_tree *orr_fabric_catalog(orr_arena *arena);
 orr_tree *orr_fabric_write(orr_arena *arena, const orr_fabric *fabric);
 
+/* A cluster file (docs/hardware-file.md), or the reference tuner's target_cluster with its
+ * hardware_config. */
 orr_status orr_cluster_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                             orr_cluster **out, orr_err *err);
 /* Catalog name or path. A catalog cluster is a node type; `gpus` is set by the caller. */

@@ -98,7 +98,9 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
     uint32_t vpp = resolved->plan.pipe.vpp, order[MAX_CHUNKS];
-    bool overlapped = software->dp_overlap_grads && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
+    bool plain = software->dp_overlap_unsharded && resolved->plan.shard.kind == ORR_SHARD_NONE;
+    bool overlapped =
+        (software->dp_overlap_grads || plain) && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double end_s = (double)play->rank_end[rank] * ORR_PS, clock_s = 0;
     exchange sum = {0, 0};
     order_by_ready(play, rank, vpp, order);

@@ -96,11 +96,12 @@ typedef struct orr_software {
     uint8_t interleaved_default; /* blank vpp with pp > 1 means one layer a chunk */
     uint8_t p2p_overlap;         /* interleaved schedules overlap p2p */
     uint8_t dp_overlap_grads, dp_overlap_params;
-    uint8_t graphs;            /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
-    uint8_t grads_live;        /* parameter gradients persist: memory moment D */
-    uint8_t optimizer_foreach; /* temporaries of a whole shard at the step */
-    uint8_t param_bytes;       /* resident parameter: 2, or 4 for fp32 shards */
-    uint8_t known;             /* 0: the default for unknown software, wide intervals */
+    uint8_t dp_overlap_unsharded; /* plain all-reduces overlap where sharded ones do not */
+    uint8_t graphs;               /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
+    uint8_t grads_live;           /* parameter gradients persist: memory moment D */
+    uint8_t optimizer_foreach;    /* temporaries of a whole shard at the step */
+    uint8_t param_bytes;          /* resident parameter: 2, or 4 for fp32 shards */
+    uint8_t known;                /* 0: the default for unknown software, wide intervals */
     uint8_t assumed;
     uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
     uint32_t refuses;         /* orr_refusal bits */

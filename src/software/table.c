@@ -92,6 +92,9 @@ static const orr_field switch_fields[] = {
          "Not stating virtual stages means one layer a chunk."),
     FLAG("p2p_overlap", p2p_overlap, "Interleaved schedules overlap their sends."),
     FLAG("dp_overlap_grads", dp_overlap_grads, "Gradient reduction runs under the backward."),
+    FLAG("dp_overlap_unsharded", dp_overlap_unsharded,
+         "Gradients of unsharded data parallelism are reduced under the backward, whatever "
+         "dp_overlap_grads says."),
     FLAG("dp_overlap_params", dp_overlap_params, "Parameter gathers run under the forward."),
     WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
     FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),

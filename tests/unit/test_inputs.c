@@ -267,6 +267,32 @@ static void catalog_clusters_and_fabrics_are_whole(void **state) {
     }
 }
 
+static void other_tuners_cluster_files_are_read_as_they_are(void **state) {
+    const char *text = "target_cluster: {name: eight, num_nodes: 16, gpus_per_node: 8, gpu_arch: "
+                       "mi355x, gpu_clock_mhz: 2400}\n"
+                       "hardware_config: {node_bw: 537.6, pod_bw: 50, cluster_bw: 25, pod_size: "
+                       "64, nics_per_node: 4, node_topology: mesh, bw_eff: 0.7, node_lat: 0.45}\n";
+    orr_cluster *c = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_cluster_read(*state, parse(*state, text), "x", &c, &err), ORR_OK);
+    assert_int_equal(c->gpus, 128);
+    assert_string_equal(c->accelerator->name, "mi355x");
+    assert_int_equal(c->tier_count, 3);
+    assert_int_equal(c->tier[1].gpus, 64);
+    assert_float_equal((float)(c->tier[0].Bps / 1e9), 537.6F, 1e-3F);
+    assert_float_equal((float)(c->tier[1].Bps / 1e9), 25.0F, 1e-3F); /* two share a NIC */
+    assert_float_equal((float)c->fabric->efficiency_frac, 0.7F, 1e-6F);
+    static const char *const bad[] = {
+        "hardware_config: {node_bw: 448}", "target_cluster: {gpu_arch: mi35x}",
+        "target_cluster: {gpu_arch: mi355x, num_nodes: 0}",
+        "{target_cluster: {gpu_arch: mi355x}, hardware_config: {pod_bw: fast}}",
+        "target_cluster: {gpu_arch: mi355x, hardware_config: /no/such/file.yaml}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(orr_cluster_read(*state, parse(*state, bad[i]), "x", &c, &err),
+                             ORR_OK);
+    }
+}
+
 static void bad_clusters_are_refused(void **state) {
     static const struct {
         const char *text, *says;
@@ -437,6 +463,7 @@ int main(void) {
         TEST(wide_domains_are_filled_evenly),
         TEST(groups_lie_where_their_stride_puts_them),
         TEST(catalog_clusters_and_fabrics_are_whole),
+        TEST(other_tuners_cluster_files_are_read_as_they_are),
         TEST(bad_clusters_are_refused),
         TEST(profiles_differ_where_frameworks_do),
         TEST(published_profiles_are_known),
