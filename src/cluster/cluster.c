@@ -10,7 +10,7 @@
 #include "doc/doc.h"
 
 static const orr_catalog catalog = {"clusters", "cluster"};
-static const char *const usual_fabric = "infiniband";
+const char orr_cluster_usual_fabric[] = "infiniband";
 
 static const char *const topology_words[] = {"switched", "mesh", "torus", "host", NULL};
 
@@ -156,7 +156,7 @@ orr_status orr_cluster_usual(orr_arena *arena, const orr_accelerator *accelerato
     cluster->fabric = fabric;
     if (fabric == NULL) {
         orr_fabric *usual = NULL;
-        ORR_TRY(orr_fabric_find(arena, usual_fabric, &usual, err));
+        ORR_TRY(orr_fabric_find(arena, orr_cluster_usual_fabric, &usual, err));
         cluster->fabric = usual;
     }
     cluster->gpus_per_node = gpus_per_node > 0 ? gpus_per_node : accelerator->node;
@@ -213,7 +213,8 @@ orr_status orr_cluster_read(orr_arena *arena, const orr_tree *file, const char *
     orr_accelerator *accelerator = NULL;
     orr_fabric *fabric = NULL;
     ORR_TRY(orr_accelerator_find(arena, s.accelerator, &accelerator, err));
-    ORR_TRY(orr_fabric_find(arena, s.fabric != NULL ? s.fabric : usual_fabric, &fabric, err));
+    ORR_TRY(orr_fabric_find(arena, s.fabric != NULL ? s.fabric : orr_cluster_usual_fabric, &fabric,
+                            err));
     orr_cluster *cluster = ORR_NEW(arena, orr_cluster);
     cluster->name = s.name != NULL ? s.name : fallback_name != NULL ? fallback_name : "cluster";
     cluster->source = s.source != NULL ? s.source : "given";

@@ -52,6 +52,7 @@ orr_status orr_cluster_read(orr_arena *arena, const orr_tree *file, const char *
 /* Catalog name or path. A catalog cluster is a node type; `gpus` is set by the caller. */
 orr_status orr_cluster_find(orr_arena *arena, const char *name, orr_cluster **out, orr_err *err);
 orr_tree *orr_cluster_catalog(orr_arena *arena);
+extern const char orr_cluster_usual_fabric[]; /* name of the fabric when none is stated */
 /* The usual cluster of an accelerator: its domain, one NIC a GPU. gpus_per_node 0 and fabric NULL
  * take the usual ones. */
 orr_status orr_cluster_usual(orr_arena *arena, const orr_accelerator *accelerator, uint32_t gpus,

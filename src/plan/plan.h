@@ -170,6 +170,13 @@ typedef struct orr_resolved {
  * breaks a rule is not (see orr_plan_check). */
 orr_status orr_plan_resolve(orr_arena *arena, const orr_tree *keys, orr_resolved *out,
                             orr_err *err);
+/* The same for many plans: what their keys name is read once and kept, as is a map given in place
+ * of a name, which must live and stay as it is as long as the cache. One per thread. */
+typedef struct orr_plan_cache orr_plan_cache;
+orr_plan_cache *orr_plan_cache_new(void);
+void orr_plan_cache_free(orr_plan_cache *cache); /* what was resolved with it goes too */
+orr_status orr_plan_resolve_cached(orr_plan_cache *cache, orr_arena *arena, const orr_tree *keys,
+                                   orr_resolved *out, orr_err *err);
 /* Everything that is wrong with the keys, not only the first: a list of {status, message, hint,
  * file, line, column}; empty when they resolve. */
 orr_tree *orr_plan_problems(orr_arena *arena, const orr_tree *keys);

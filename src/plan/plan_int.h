@@ -4,6 +4,7 @@
 #define ORR_PLAN_PLAN_INT_H
 
 #include "base/err.h"
+#include "base/map.h"
 #include "base/num.h"
 #include "base/text.h"
 #include "doc/doc.h"
@@ -61,6 +62,13 @@ typedef enum plan_key {
     KEY_OPTIMIZER,
     KEY_COUNT
 } plan_key;
+
+/* Inputs that plans name, read once. */
+struct orr_plan_cache {
+    orr_arena *arena;
+    orr_map named[KEY_COUNT]; /* by the name in a key */
+    orr_map given;            /* by the place of a map */
+};
 
 /* Keys as read: a value counts only when its bit of `seen` is set. */
 typedef struct plan_keys {

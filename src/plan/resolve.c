@@ -11,6 +11,7 @@ static const char default_software[] = "unknown";
 
 typedef struct resolver {
     orr_arena *arena;
+    orr_plan_cache *cache; /* NULL: nothing is kept */
     const orr_tree *map;
     plan_keys keys;
     uint64_t seen;
@@ -100,10 +101,43 @@ static bool is_name(resolver *r, plan_key key, const orr_tree *node, const char 
     return true;
 }
 
+/* Inputs found before, by their name; a map, by where it lies. */
+typedef struct input_key {
+    uint32_t key; /* plan_key */
+    uint32_t reserved;
+    const void *map;
+} input_key;
+
+static void *found_before(const resolver *r, plan_key key, const orr_tree *node, const char *name) {
+    if (r->cache == NULL) {
+        return NULL;
+    }
+    input_key by_map = {.key = key, .map = node};
+    return name != NULL ? orr_map_get(&r->cache->named[key], name, strlen(name) + 1)
+                        : orr_map_get(&r->cache->given, &by_map, sizeof by_map);
+}
+
+/* Where an input is to be read into. */
+static orr_arena *input_arena(const resolver *r) {
+    return r->cache == NULL ? r->arena : r->cache->arena;
+}
+
+static void keep_input(const resolver *r, plan_key key, const orr_tree *node, const char *name,
+                       void *input) {
+    if (r->cache == NULL || input == NULL) {
+        return;
+    }
+    input_key by_map = {.key = key, .map = node};
+    if (name != NULL) {
+        orr_map_put(&r->cache->named[key], r->cache->arena, name, strlen(name) + 1, input);
+    } else {
+        orr_map_put(&r->cache->given, r->cache->arena, &by_map, sizeof by_map, input);
+    }
+}
+
 static void find_model(resolver *r) {
     const char *name;
     orr_err err = {0};
-    orr_model *model = NULL;
     if (!is_stated(r, KEY_MODEL)) {
         problem(r, ORR_E_SCHEMA, KEY_MODEL, "--model takes a catalog name or a config.json",
                 "the plan lacks a model");
@@ -112,11 +146,17 @@ static void find_model(resolver *r) {
     if (!is_name(r, KEY_MODEL, r->keys.model, &name)) {
         return;
     }
-    orr_status status = name != NULL
-                            ? orr_model_find(r->arena, name, &model, &err)
-                            : orr_model_read(r->arena, r->keys.model, "inline", &model, &err);
-    if (status != ORR_OK) {
-        foreign_problem(r, KEY_MODEL, &err);
+    orr_model *model = (orr_model *)found_before(r, KEY_MODEL, r->keys.model, name);
+    if (model == NULL) {
+        orr_arena *arena = input_arena(r);
+        orr_status status = name != NULL
+                                ? orr_model_find(arena, name, &model, &err)
+                                : orr_model_read(arena, r->keys.model, "inline", &model, &err);
+        if (status != ORR_OK) {
+            foreign_problem(r, KEY_MODEL, &err);
+        } else {
+            keep_input(r, KEY_MODEL, r->keys.model, name, model);
+        }
     }
     r->out->model = model;
     r->out->model_key = r->keys.model;
@@ -125,17 +165,21 @@ static void find_model(resolver *r) {
 static void find_software(resolver *r) {
     const char *name = default_software;
     orr_err err = {0};
-    orr_software *software = NULL;
     bool stated = is_stated(r, KEY_SOFTWARE);
     if (stated && !is_name(r, KEY_SOFTWARE, r->keys.software, &name)) {
         return;
     }
-    orr_status status =
-        name != NULL ? orr_software_find(r->arena, name, &software, &err)
-                     : orr_software_read(r->arena, r->keys.software, "inline", &software, &err);
-    if (status != ORR_OK) {
-        foreign_problem(r, KEY_SOFTWARE, &err);
-        return;
+    orr_software *software = (orr_software *)found_before(r, KEY_SOFTWARE, r->keys.software, name);
+    if (software == NULL) {
+        orr_arena *arena = input_arena(r);
+        orr_status status =
+            name != NULL ? orr_software_find(arena, name, &software, &err)
+                         : orr_software_read(arena, r->keys.software, "inline", &software, &err);
+        if (status != ORR_OK) {
+            foreign_problem(r, KEY_SOFTWARE, &err);
+            return;
+        }
+        keep_input(r, KEY_SOFTWARE, r->keys.software, name, software);
     }
     if (!stated) {
         assume(r, KEY_SOFTWARE, software->name, "no software stated");
@@ -147,15 +191,20 @@ static void find_software(resolver *r) {
 static void find_fabric(resolver *r) {
     const char *name;
     orr_err err = {0};
-    orr_fabric *fabric = NULL;
     if (!is_stated(r, KEY_FABRIC) || !is_name(r, KEY_FABRIC, r->keys.fabric, &name)) {
         return;
     }
-    orr_status status = name != NULL
-                            ? orr_fabric_find(r->arena, name, &fabric, &err)
-                            : orr_fabric_read(r->arena, r->keys.fabric, "inline", &fabric, &err);
-    if (status != ORR_OK) {
-        foreign_problem(r, KEY_FABRIC, &err);
+    orr_fabric *fabric = (orr_fabric *)found_before(r, KEY_FABRIC, r->keys.fabric, name);
+    if (fabric == NULL) {
+        orr_arena *arena = input_arena(r);
+        orr_status status = name != NULL
+                                ? orr_fabric_find(arena, name, &fabric, &err)
+                                : orr_fabric_read(arena, r->keys.fabric, "inline", &fabric, &err);
+        if (status != ORR_OK) {
+            foreign_problem(r, KEY_FABRIC, &err);
+        } else {
+            keep_input(r, KEY_FABRIC, r->keys.fabric, name, fabric);
+        }
     }
     r->fabric = fabric;
     r->out->fabric_key = r->keys.fabric;
@@ -164,16 +213,21 @@ static void find_fabric(resolver *r) {
 static orr_accelerator *find_accelerator(resolver *r) {
     const char *name;
     orr_err err = {0};
-    orr_accelerator *accelerator = NULL;
     if (!is_stated(r, KEY_HARDWARE) || !is_name(r, KEY_HARDWARE, r->keys.hardware, &name)) {
         return NULL;
     }
-    orr_status status = name != NULL ? orr_accelerator_find(r->arena, name, &accelerator, &err)
-                                     : orr_accelerator_read(r->arena, r->keys.hardware, "inline",
-                                                            &accelerator, &err);
-    if (status != ORR_OK) {
-        foreign_problem(r, KEY_HARDWARE, &err);
-        return NULL;
+    orr_accelerator *accelerator =
+        (orr_accelerator *)found_before(r, KEY_HARDWARE, r->keys.hardware, name);
+    if (accelerator == NULL) {
+        orr_arena *arena = input_arena(r);
+        orr_status status = name != NULL ? orr_accelerator_find(arena, name, &accelerator, &err)
+                                         : orr_accelerator_read(arena, r->keys.hardware, "inline",
+                                                                &accelerator, &err);
+        if (status != ORR_OK) {
+            foreign_problem(r, KEY_HARDWARE, &err);
+            return NULL;
+        }
+        keep_input(r, KEY_HARDWARE, r->keys.hardware, name, accelerator);
     }
     r->out->hardware_key = r->keys.hardware;
     return accelerator;
@@ -182,16 +236,20 @@ static orr_accelerator *find_accelerator(resolver *r) {
 static orr_cluster *find_cluster(resolver *r) {
     const char *name;
     orr_err err = {0};
-    orr_cluster *cluster = NULL;
     if (!is_stated(r, KEY_CLUSTER) || !is_name(r, KEY_CLUSTER, r->keys.cluster, &name)) {
         return NULL;
     }
-    orr_status status = name != NULL
-                            ? orr_cluster_find(r->arena, name, &cluster, &err)
-                            : orr_cluster_read(r->arena, r->keys.cluster, "inline", &cluster, &err);
-    if (status != ORR_OK) {
-        foreign_problem(r, KEY_CLUSTER, &err);
-        return NULL;
+    orr_cluster *cluster = (orr_cluster *)found_before(r, KEY_CLUSTER, r->keys.cluster, name);
+    if (cluster == NULL) {
+        orr_arena *arena = input_arena(r);
+        orr_status status =
+            name != NULL ? orr_cluster_find(arena, name, &cluster, &err)
+                         : orr_cluster_read(arena, r->keys.cluster, "inline", &cluster, &err);
+        if (status != ORR_OK) {
+            foreign_problem(r, KEY_CLUSTER, &err);
+            return NULL;
+        }
+        keep_input(r, KEY_CLUSTER, r->keys.cluster, name, cluster);
     }
     r->out->cluster_key = r->keys.cluster;
     return cluster;
@@ -268,6 +326,16 @@ static void fit_cluster(resolver *r, const orr_cluster *found) {
     r->out->cluster = with_nic(r, cluster);
 }
 
+/* The fabric that orr_cluster_usual would take, found once; NULL leaves it to find it. */
+static const orr_fabric *usual_fabric(resolver *r) {
+    orr_fabric *fabric = (orr_fabric *)found_before(r, KEY_FABRIC, NULL, orr_cluster_usual_fabric);
+    if (fabric == NULL && r->cache != NULL &&
+        orr_fabric_find(r->cache->arena, orr_cluster_usual_fabric, &fabric, NULL) == ORR_OK) {
+        keep_input(r, KEY_FABRIC, NULL, orr_cluster_usual_fabric, fabric);
+    }
+    return fabric;
+}
+
 static void find_machine(resolver *r) {
     orr_accelerator *accelerator = find_accelerator(r);
     orr_cluster *found = find_cluster(r);
@@ -292,8 +360,9 @@ static void find_machine(resolver *r) {
     }
     orr_cluster *usual = NULL;
     orr_err err = {0};
-    if (orr_cluster_usual(r->arena, accelerator, r->gpus, r->gpus_per_node, r->fabric, &usual,
-                          &err) != ORR_OK) {
+    const orr_fabric *fabric = r->fabric != NULL ? r->fabric : usual_fabric(r);
+    if (orr_cluster_usual(r->arena, accelerator, r->gpus, r->gpus_per_node, fabric, &usual, &err) !=
+        ORR_OK) {
         foreign_problem(r, KEY_HARDWARE, &err);
         return;
     }
@@ -797,10 +866,37 @@ static orr_status report(const resolver *r, orr_err *err) {
 
 orr_status orr_plan_resolve(orr_arena *arena, const orr_tree *keys, orr_resolved *out,
                             orr_err *err) {
+    return orr_plan_resolve_cached(NULL, arena, keys, out, err);
+}
+
+orr_status orr_plan_resolve_cached(orr_plan_cache *cache, orr_arena *arena, const orr_tree *keys,
+                                   orr_resolved *out, orr_err *err) {
     *out = (orr_resolved){0};
-    resolver r = {.arena = arena, .map = keys, .out = out, .problems = orr_tree_new_list(arena)};
+    resolver r = {.arena = arena,
+                  .cache = cache,
+                  .map = keys,
+                  .out = out,
+                  .problems = orr_tree_new_list(arena)};
     run(&r);
     return report(&r, err);
+}
+
+orr_plan_cache *orr_plan_cache_new(void) {
+    orr_arena *arena = orr_arena_new();
+    orr_plan_cache *cache = ORR_NEW(arena, orr_plan_cache);
+    cache->arena = arena;
+    return cache;
+}
+
+void orr_plan_cache_free(orr_plan_cache *cache) {
+    if (cache == NULL) {
+        return;
+    }
+    for (int k = 0; k < KEY_COUNT; k++) {
+        orr_map_release(&cache->named[k]);
+    }
+    orr_map_release(&cache->given);
+    orr_arena_free(cache->arena);
 }
 
 orr_tree *orr_plan_problems(orr_arena *arena, const orr_tree *keys) {

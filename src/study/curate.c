@@ -31,7 +31,15 @@ orr_status orr_curator_new(orr_arena *arena, const char *models, orr_curator *ou
                            "a map from model names to architectures is expected");
     }
     out->models = root;
-    return read_rules(arena, &out->rules, err);
+    ORR_TRY(read_rules(arena, &out->rules, err));
+    out->cache = orr_plan_cache_new();
+    return ORR_OK;
+}
+
+void orr_curator_release(orr_curator *curator) {
+    orr_plan_cache_free(curator->cache);
+    orr_map_release(&curator->cards);
+    *curator = (orr_curator){0};
 }
 
 /* ---- matching ------------------------------------------------------------------------------- */

@@ -160,7 +160,7 @@ static void choose_rows(fitting *f, const orr_tree *stage, orr_judged *rows, uin
     const char *kind = orr_tree_text(orr_tree_path(stage, "rows.kind"), NULL);
     f->row_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].resolved == NULL || !rows[i].counts) {
+        if (rows[i].skipped != NULL || !rows[i].counts) {
             continue;
         }
         const char *arch = orr_arch_name((orr_arch)rows[i].resolved->cluster->accelerator->arch);
@@ -282,36 +282,52 @@ static orr_status read_stages(orr_arena *arena, const orr_tree **out, orr_err *e
     return orr_fail(err, ORR_E_INTERNAL, "study/fit.yaml is not built in");
 }
 
-orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
-                         orr_err *err) {
-    fitting f = {.arena = arena, .err = err};
-    orr_judged *rows = NULL;
-    orr_run_table table;
-    const orr_tree *stages = NULL;
-    ORR_TRY(read_stages(arena, &stages, err));
-    ORR_TRY(orr_calibration_builtin(arena, &f.calibration, err));
-    orr_engine *engine = orr_engine_with(f.calibration);
-    orr_status status = orr_judge_rows(engine, arena, request, &table, &rows, err);
-    uint32_t count = table.count;
-    orr_engine_free(engine);
-    ORR_TRY(status);
-    f.row = ORR_NEW_ARRAY(arena, orr_judged *, count);
+/* Rows get profiles that the fit may change. */
+static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr_err *err) {
+    f->row = ORR_NEW_ARRAY(f->arena, orr_judged *, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].resolved != NULL) {
-            orr_resolved *own = ORR_NEW(arena, orr_resolved);
+        if (rows[i].skipped == NULL) {
+            orr_resolved *own = ORR_NEW(f->arena, orr_resolved);
             *own = *rows[i].resolved;
-            own->software = profile_of(&f, own->software);
+            own->software = profile_of(f, own->software);
             if (own->software == NULL) {
                 return orr_fail(err, ORR_E_LIMIT, "more than %d software profiles", MAX_PROFILES);
             }
             rows[i].resolved = own;
         }
     }
+    return ORR_OK;
+}
+
+static orr_status run_stages(fitting *f, const orr_tree *stages, orr_curator *curator,
+                             const orr_study_request *request, const orr_run_table *table,
+                             orr_tree *list, orr_err *err) {
+    orr_judged *rows = NULL;
+    orr_engine *engine = orr_engine_with(f->calibration);
+    orr_status status = orr_judge_rows(engine, curator, f->arena, request, table, &rows, err);
+    orr_engine_free(engine);
+    ORR_TRY(status);
+    ORR_TRY(own_profiles(f, rows, table->count, err));
+    for (size_t i = 0; i < orr_tree_size(stages); i++) {
+        ORR_TRY(run_stage(f, orr_tree_at(stages, i), rows, table->count, list, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
+                         orr_err *err) {
+    fitting f = {.arena = arena, .err = err};
+    orr_run_table table;
+    orr_curator curator;
+    const orr_tree *stages = NULL;
+    ORR_TRY(read_stages(arena, &stages, err));
+    ORR_TRY(orr_calibration_builtin(arena, &f.calibration, err));
+    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
+    ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree *list = orr_tree_put(arena, map, "stages", orr_tree_new_list(arena));
-    for (size_t i = 0; i < orr_tree_size(stages); i++) {
-        ORR_TRY(run_stage(&f, orr_tree_at(stages, i), rows, count, list, err));
-    }
+    orr_status status = run_stages(&f, stages, &curator, request, &table, list, err);
+    orr_curator_release(&curator);
     *result = map;
-    return ORR_OK;
+    return status;
 }

@@ -31,9 +31,11 @@ typedef struct orr_curator {
     orr_arena *arena;
     const orr_tree *models; /* of models.json */
     const orr_tree *rules;
-    orr_map cards; /* model name to its card */
+    orr_map cards;         /* model name to its card */
+    orr_plan_cache *cache; /* inputs that rows name */
 } orr_curator;
 orr_status orr_curator_new(orr_arena *arena, const char *models, orr_curator *out, orr_err *err);
+void orr_curator_release(orr_curator *curator); /* plans of its rows go too */
 /* The plan keys of a row. *skipped gets the reason when the row cannot be expressed. */
 orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run,
                       const orr_tree **keys, const char **skipped, orr_err *err);
@@ -59,9 +61,10 @@ static inline double orr_judged_error(const orr_judged *row) {
     return row->projected / row->measured - 1;
 }
 
-/* Reads the rows that a request names and judges each; the table owns what rows point to. */
-orr_status orr_judge_rows(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
-                          orr_run_table *table, orr_judged **rows, orr_err *err);
+/* Judges each row of a table; the curator owns the plans that rows point to. */
+orr_status orr_judge_rows(orr_engine *engine, orr_curator *curator, orr_arena *arena,
+                          const orr_study_request *request, const orr_run_table *table,
+                          orr_judged **rows, orr_err *err);
 /* Finds the plan of a row: keys, plan, rules; no projection. `skipped` or `resolved` is set. */
 orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged *row,
                               orr_err *err);

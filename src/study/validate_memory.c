@@ -297,6 +297,22 @@ static void write_rows(orr_arena *arena, orr_tree *map, const verdict *all, uint
     }
 }
 
+static void write_result(orr_arena *arena, const verdict *all, uint32_t count, orr_tree *map) {
+    orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, count);
+    uint32_t n = stated(all, count, rows);
+    const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        some[i] = &rows[i];
+    }
+    orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, some, n));
+    orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, n));
+    (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, n));
+    orr_tree *by = orr_tree_put(arena, map, "by", orr_tree_new_map(arena));
+    (void)orr_tree_put(arena, by, "source", orr_judged_group(arena, rows, n, orr_judged_source));
+    (void)orr_tree_put(arena, map, "verdict", write_verdicts(arena, all, count));
+    write_rows(arena, map, all, count);
+}
+
 orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                             orr_tree **result, orr_err *err) {
     orr_run_table ran = {0}, failed = {0};
@@ -308,23 +324,14 @@ orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_stud
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
     uint32_t count = ran.count + failed.count;
     verdict *all = ORR_NEW_ARRAY(arena, verdict, count);
-    ORR_TRY(judge_table(engine, &curator, arena, request, &ran, false, all, err));
-    ORR_TRY(judge_table(engine, &curator, arena, request, &failed, true, all + ran.count, err));
-
-    orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, count);
-    uint32_t n = stated(all, count, rows);
-    const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, n);
-    for (uint32_t i = 0; i < n; i++) {
-        some[i] = &rows[i];
+    *result = orr_tree_new_map(arena);
+    orr_status status = judge_table(engine, &curator, arena, request, &ran, false, all, err);
+    if (status == ORR_OK) {
+        status = judge_table(engine, &curator, arena, request, &failed, true, all + ran.count, err);
     }
-    orr_tree *map = orr_tree_new_map(arena);
-    orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, some, n));
-    orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, n));
-    (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, n));
-    orr_tree *by = orr_tree_put(arena, map, "by", orr_tree_new_map(arena));
-    (void)orr_tree_put(arena, by, "source", orr_judged_group(arena, rows, n, orr_judged_source));
-    (void)orr_tree_put(arena, map, "verdict", write_verdicts(arena, all, count));
-    write_rows(arena, map, all, count);
-    *result = map;
-    return ORR_OK;
+    if (status == ORR_OK) {
+        write_result(arena, all, count, *result);
+    }
+    orr_curator_release(&curator);
+    return status;
 }

@@ -36,7 +36,7 @@ orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged
     }
     orr_resolved *resolved = ORR_NEW(arena, orr_resolved);
     orr_err problem = {0};
-    if (orr_plan_resolve(arena, keys, resolved, &problem) != ORR_OK) {
+    if (orr_plan_resolve_cached(curator->cache, arena, keys, resolved, &problem) != ORR_OK) {
         row->skipped = orr_arena_text(arena, problem.message);
         return ORR_OK;
     }
@@ -206,18 +206,16 @@ bool orr_judged_tier(const orr_study_request *request, const orr_run *run) {
     return request->tiers == NULL || strcmp(run->tier, "A") == 0 || strcmp(run->tier, "B") == 0;
 }
 
-orr_status orr_judge_rows(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
-                          orr_run_table *table, orr_judged **out, orr_err *err) {
-    orr_curator curator;
-    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, table, err));
-    ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
+orr_status orr_judge_rows(orr_engine *engine, orr_curator *curator, orr_arena *arena,
+                          const orr_study_request *request, const orr_run_table *table,
+                          orr_judged **out, orr_err *err) {
     orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, table->count);
     for (uint32_t i = 0; i < table->count; i++) {
         rows[i].run = &table->run[i];
-        rows[i].counts = orr_judged_tier(request, rows[i].run);
-        ORR_TRY(judge_row(engine, &curator, arena, &rows[i], err));
+        ORR_TRY(judge_row(engine, curator, arena, &rows[i], err));
         /* Without tiers a row that cannot be expressed is reported, not judged. */
-        rows[i].counts = rows[i].counts && (request->tiers != NULL || rows[i].skipped == NULL);
+        rows[i].counts = orr_judged_tier(request, rows[i].run) &&
+                         (request->tiers != NULL || rows[i].skipped == NULL);
         if (request->progress != NULL &&
             !request->progress(request->progress_user, i + 1, table->count)) {
             return orr_fail(err, ORR_E_CANCELLED, "stopped after %u of %u rows", i + 1,
@@ -228,32 +226,50 @@ orr_status orr_judge_rows(orr_engine *engine, orr_arena *arena, const orr_study_
     return ORR_OK;
 }
 
+static orr_tree *summary_of(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+    const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, count);
+    for (uint32_t i = 0; i < count; i++) {
+        all[i] = &rows[i];
+    }
+    orr_tree *summary = orr_summarise(arena, all, count);
+    orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, count));
+    orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, count));
+    return summary;
+}
+
+static orr_status write_result(orr_engine *engine, orr_arena *arena,
+                               const orr_study_request *request, const orr_run_table *table,
+                               const orr_judged *rows, orr_tree *map, orr_err *err) {
+    uint32_t count = table->count;
+    (void)orr_tree_put(arena, map, "summary", summary_of(arena, rows, count));
+    (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, count));
+    (void)orr_tree_put(arena, map, "by", tables(arena, rows, count));
+    (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, count));
+    if (request->anchored) {
+        orr_tree *anchored = NULL;
+        ORR_TRY(orr_judge_anchored(engine, arena, rows, count, &anchored, err));
+        (void)orr_tree_put(arena, map, "anchored", anchored);
+    }
+    (void)orr_tree_put(arena, map, "disturbed", orr_disturbed_write(arena, table));
+    orr_tree *list = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
+    for (uint32_t i = 0; i < count; i++) {
+        (void)orr_tree_push(arena, list, row_tree(arena, &rows[i]));
+    }
+    return ORR_OK;
+}
+
 orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                           orr_tree **result, orr_err *err) {
     orr_run_table table;
+    orr_curator curator;
     orr_judged *rows = NULL;
-    ORR_TRY(orr_judge_rows(engine, arena, request, &table, &rows, err));
-    const orr_judged **all = ORR_NEW_ARRAY(arena, const orr_judged *, table.count);
-    for (uint32_t i = 0; i < table.count; i++) {
-        all[i] = &rows[i];
+    ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
+    ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
+    *result = orr_tree_new_map(arena);
+    orr_status status = orr_judge_rows(engine, &curator, arena, request, &table, &rows, err);
+    if (status == ORR_OK) {
+        status = write_result(engine, arena, request, &table, rows, *result, err);
     }
-    orr_tree *map = orr_tree_new_map(arena);
-    orr_tree *summary = orr_tree_put(arena, map, "summary", orr_summarise(arena, all, table.count));
-    orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, table.count));
-    orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, table.count));
-    (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, table.count));
-    (void)orr_tree_put(arena, map, "by", tables(arena, rows, table.count));
-    (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, table.count));
-    if (request->anchored) {
-        orr_tree *anchored = NULL;
-        ORR_TRY(orr_judge_anchored(engine, arena, rows, table.count, &anchored, err));
-        (void)orr_tree_put(arena, map, "anchored", anchored);
-    }
-    (void)orr_tree_put(arena, map, "disturbed", orr_disturbed_write(arena, &table));
-    orr_tree *list = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
-    for (uint32_t i = 0; i < table.count; i++) {
-        (void)orr_tree_push(arena, list, row_tree(arena, &rows[i]));
-    }
-    *result = map;
-    return ORR_OK;
+    orr_curator_release(&curator);
+    return status;
 }
