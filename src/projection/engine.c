@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 orr_engine *orr_engine_new(void) {
     orr_engine *engine = (orr_engine *)orr_alloc(sizeof *engine);
@@ -41,6 +42,8 @@ typedef struct table_key {
     orr_tier tier[ORR_MAX_TIERS];
     uint64_t names;
     uint32_t tier_count, gpus_per_node;
+    uint32_t domain; /* accelerators that are there in one: groups depend on it */
+    uint32_t reserved;
 } table_key;
 
 static void make_table_key(const orr_cluster *cluster, const orr_software *software,
@@ -51,6 +54,7 @@ static void make_table_key(const orr_cluster *cluster, const orr_software *softw
     memcpy(&key->software, software, sizeof key->software);
     memcpy(key->tier, cluster->tier, sizeof key->tier);
     key->accelerator.name = key->accelerator.title = key->accelerator.source = NULL;
+    key->accelerator.sources = NULL;
     key->fabric.name = key->fabric.source = NULL;
     key->software.name = key->software.source = NULL;
     key->software.evidence = NULL;
@@ -61,6 +65,7 @@ static void make_table_key(const orr_cluster *cluster, const orr_software *softw
     key->names = orr_hash(cluster->accelerator->name, strlen(cluster->accelerator->name));
     key->tier_count = cluster->tier_count;
     key->gpus_per_node = cluster->gpus_per_node;
+    key->domain = orr_min_u32(cluster->tier[0].gpus, cluster->gpus);
 }
 
 /* Clusters and profiles read by the caller may live shorter than the engine: a table keeps its own.
@@ -74,6 +79,7 @@ static const orr_cluster *keep_cluster(orr_arena *arena, const orr_cluster *clus
     *fabric = *cluster->fabric;
     accelerator->name = orr_arena_text(arena, accelerator->name);
     accelerator->title = accelerator->source = "";
+    accelerator->sources = NULL;
     fabric->name = orr_arena_text(arena, fabric->name);
     fabric->source = "";
     for (uint32_t i = 0; i < copy->tier_count; i++) {
