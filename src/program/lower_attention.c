@@ -155,15 +155,29 @@ static void own_head_norms(orr_builder *b) {
     }
 }
 
+/* q, k, v (and a gate) from one product, or from one each after a common gather. */
+static void add_projections(orr_builder *b, uint64_t width, uint64_t gate) {
+    const orr_sizes *z = &b->size;
+    const orr_attention *a = &b->key->layer.attention;
+    bool separate = b->key->variant.separate_projections;
+    uint64_t k = z->kv_heads * z->d, v = z->kv_heads * z->dv;
+    uint64_t out[3] = {separate ? width - k - v : width, separate ? k : 0, separate ? v : 0};
+    for (int i = 0; i < 3 && out[i] > 0; i++) {
+        orr_add_column(
+            b, (orr_linear){
+                   .name = ORR_N_QKV, .tokens = z->n, .out = out[i], .in = z->h, .lone = i > 0});
+        uint64_t bias = a->bias_qkv ? out[i] - (i == 0 ? gate : 0) : 0;
+        orr_own_linear(b, ORR_OWN_SHARDED, out[i], z->h, bias, ORR_OWN_SHARDED, 1);
+    }
+}
+
 static void lower_grouped(orr_builder *b) {
     const orr_attention *a = &b->key->layer.attention;
     const orr_sizes *z = &b->size;
     uint64_t gate = a->output_gate ? z->heads * z->dv : 0;
     uint64_t width = z->heads * z->d + z->kv_heads * (z->d + z->dv) + gate;
     double n = (double)z->n, q_and_k = n * (double)((z->heads + z->kv_heads) * z->d);
-    orr_add_column(b, (orr_linear){.name = ORR_N_QKV, .tokens = z->n, .out = width, .in = z->h});
-    orr_own_linear(b, ORR_OWN_SHARDED, width, z->h, a->bias_qkv ? width - gate : 0, ORR_OWN_SHARDED,
-                   1);
+    add_projections(b, width, gate);
     own_head_norms(b);
     if (a->qk_norm) {
         orr_add_norm(b, ORR_N_Q_LN, q_and_k);

@@ -31,10 +31,16 @@ void orr_lower_mlp(orr_builder *b) {
     uint16_t outer = b->modules;
     b->modules |= ORR_MODULE_MLP;
     /* A parallel block is reduced together with attention, and may read its gathered input. */
-    orr_add_column(
-        b, (orr_linear){
-               .name = ORR_N_FC1, .tokens = z->n, .out = up, .in = z->h, .lone = b->one_norm});
-    orr_own_linear(b, ORR_OWN_SHARDED, up, z->h, layer->mlp.bias ? up : 0, ORR_OWN_SHARDED, 1);
+    uint32_t products = layer->mlp.gated && b->key->variant.separate_projections ? 2 : 1;
+    for (uint32_t i = 0; i < products; i++) {
+        orr_add_column(b, (orr_linear){.name = ORR_N_FC1,
+                                       .tokens = z->n,
+                                       .out = up / products,
+                                       .in = z->h,
+                                       .lone = b->one_norm || i > 0});
+    }
+    orr_own_linear(b, ORR_OWN_SHARDED, up / products, z->h, layer->mlp.bias ? up / products : 0,
+                   ORR_OWN_SHARDED, products);
     orr_add_activation(b, ORR_N_ACT, (double)z->n * (double)z->ffn);
     orr_add_row(b, (orr_linear){.name = ORR_N_FC2, .tokens = z->n, .out = z->h, .in = z->ffn});
     orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->ffn, layer->mlp.bias ? z->h : 0, ORR_OWN_REPLICATED,

@@ -47,11 +47,15 @@ typedef struct views {
 static views views_of(const orr_builder *b) {
     const orr_attention *a = &b->key->layer.attention;
     const orr_sizes *z = &b->size;
-    bool fresh = a->rope || a->qk_norm;
+    bool separate = b->key->variant.separate_projections; /* each has its own storage */
+    bool fresh = a->rope || a->qk_norm || separate;
     bool grouped = z->heads != z->kv_heads;
     views v = {.qkv_bytes = 2 * z->n * (z->heads * z->d + z->kv_heads * (z->d + z->dv))};
     if (a->output_gate) {
         v.qkv_bytes += 2 * z->n * z->heads * z->dv;
+    }
+    if (separate) { /* v's alone */
+        v.qkv_bytes = 2 * z->n * z->kv_heads * z->dv;
     }
     /* The heads of several groups cannot be laid in one row of strides: q is copied. */
     v.q = !fresh && (!grouped || z->kv_heads == 1);
@@ -71,7 +75,8 @@ static void keep_head_norms(orr_builder *b, views *v) {
     if (!b->key->layer.attention.qk_norm) {
         return;
     }
-    bool q_is_view = z->heads == z->kv_heads || z->kv_heads == 1;
+    bool separate = b->key->variant.separate_projections;
+    bool q_is_view = !separate && (z->heads == z->kv_heads || z->kv_heads == 1);
     if (q_is_view) {
         keep_qkv(b, v, ORR_N_Q_LN, WHOLE, 0);
     } else {
@@ -80,7 +85,11 @@ static void keep_head_norms(orr_builder *b, views *v) {
     bool whole = b->key->layer.attention.qk_norm == ORR_QK_NORM_ALL; /* else statistics a head */
     uint64_t q_rows = z->n * (whole ? 1 : z->heads), k_rows = z->n * (whole ? 1 : z->kv_heads);
     orr_keep(b, ORR_N_Q_LN, ORR_N_T_STATS, b->size.norm_stats * q_rows, WHOLE, 0);
-    keep_qkv(b, v, ORR_N_K_LN, WHOLE, 0);
+    if (separate) {
+        orr_keep(b, ORR_N_K_LN, ORR_N_T_K, 2 * z->n * z->kv_heads * z->d, WHOLE, 0);
+    } else {
+        keep_qkv(b, v, ORR_N_K_LN, WHOLE, 0);
+    }
     orr_keep(b, ORR_N_K_LN, ORR_N_T_STATS, b->size.norm_stats * k_rows, WHOLE, 0);
 }
 
@@ -93,7 +102,8 @@ static void keep_fused(orr_builder *b) {
     orr_keep(b, ORR_N_CORE, ORR_N_T_K, 2 * z->n * kv_heads * z->d, WHOLE | up, 0);
     orr_keep(b, ORR_N_CORE, ORR_N_T_V, 2 * z->n * kv_heads * z->dv, LAYER | up, 0);
     if (b->key->variant.qkv_copy) {
-        orr_keep(b, ORR_N_CORE, ORR_N_T_COPY, views_of(b).qkv_bytes, WHOLE, 0);
+        uint64_t widths = z->heads * z->d + z->kv_heads * (z->d + z->dv);
+        orr_keep(b, ORR_N_CORE, ORR_N_T_COPY, 2 * z->n * widths, WHOLE, 0);
     }
     orr_keep(b, ORR_N_CORE, ORR_N_T_OUT, 2 * z->n * z->heads * z->dv, LAYER | CORE, 0);
     if (b->key->split.cp > 1 && b->key->split.cp_kind == ORR_CP_A2A) {

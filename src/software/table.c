@@ -82,6 +82,8 @@ static const orr_field variant_fields[] = {
          "A bf16 weight-gradient dummy a distinct shape stays allocated."),
     FLAG("activation_fp8", variant.activation_fp8, "The activation's input is kept in fp8."),
     FLAG("vocab_unpadded", variant.vocab_unpadded, "The vocabulary is not padded."),
+    FLAG("separate_projections", variant.separate_projections,
+         "Q, K, V and gate, up are matmuls of their own."),
 };
 
 static const orr_field switch_fields[] = {

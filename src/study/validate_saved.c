@@ -71,6 +71,7 @@ static void read_variant(const orr_tree *config, orr_variant *variant) {
     }
     variant->hidden_dropout = orr_tree_real(orr_tree_get(config, "drop"), 0) > 0;
     variant->attention_dropout = orr_tree_real(orr_tree_get(config, "attn_drop"), 0) > 0;
+    variant->separate_projections = !flag(config, "fused_qkv", true);
     variant->activation_fp8 = flag(config, "act_fp8", false);
     variant->loss = says(config, "ce", "te")           ? ORR_LOSS_TE
                     : says(config, "ce", "torch_fp32") ? ORR_LOSS_EAGER

@@ -147,6 +147,7 @@ static void random_plan(orr_rng *rng, orr_plan *plan) {
     v->fused_activation = (uint8_t)pick(rng, 2);
     v->fused_permute = (uint8_t)pick(rng, 2);
     v->probs_in_activation = (uint8_t)pick(rng, 2);
+    v->separate_projections = (uint8_t)pick(rng, 2);
     v->hidden_dropout = (uint8_t)pick(rng, 2);
     v->attention_dropout = v->attention != ORR_KERNEL_FLASH && pick(rng, 2);
     v->dispatch = (uint8_t)pick(rng, 4);
