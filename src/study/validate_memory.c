@@ -26,8 +26,9 @@ typedef struct verdict {
     orr_judged judged; /* of the peak: measured, projected, low, high in GiB */
     orr_memory memory; /* recompute as stated, none where unknown */
     outcome outcome;
-    bool failed; /* of the table of failures */
-    bool given;  /* an outcome was found */
+    bool failed;  /* of the table of failures */
+    bool given;   /* an outcome was found */
+    bool no_peak; /* what the source prints is no peak of a run */
     double p_fail;
     orr_memory_figure figure;
     const char *rank;
@@ -142,6 +143,7 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
     v->given = true;
     v->p_fail = said.crash_frac + (1 - said.crash_frac) * v->p_fail;
     if (said.figure != NULL && strcmp(said.figure, "none") == 0) {
+        v->no_peak = true;
         row->skipped = "the source prints no peak of a run";
     } else if (row->run->mem_gb > 0) {
         compare_peak(v, &said);
@@ -262,7 +264,7 @@ static orr_status judge_table(orr_engine *engine, orr_curator *curator, orr_aren
         ORR_TRY(judge_row(engine, curator, arena, v, err));
         /* Rows that the tiers leave out say nothing about verdicts either. */
         v->given = v->given && (failed || orr_judged_tier(request, v->judged.run));
-        v->judged.counts = !failed && table->run[i].mem_gb > 0 &&
+        v->judged.counts = !failed && !v->no_peak && table->run[i].mem_gb > 0 &&
                            orr_judged_tier(request, v->judged.run) &&
                            (request->tiers != NULL || v->judged.skipped == NULL);
         if (request->progress != NULL &&
