@@ -74,6 +74,10 @@ typedef struct orr_catalog {
 extern const orr_catalog orr_catalog_models, orr_catalog_hardware, orr_catalog_clusters,
     orr_catalog_software, orr_catalog_fabrics;
 
+/* Adds `advice` to the result of a legal plan that does not fit with ease: {changes: [{key, value,
+ * fits, frees_bytes, throughput_change_frac ...}], fits_from_gpus | never}. */
+orr_status orr_job_advise(orr_job *job, const orr_resolved *resolved, orr_err *err);
+
 /* Adds {code, message, path} to the warnings; path may be NULL. */
 void orr_job_warn(orr_job *job, const char *code, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

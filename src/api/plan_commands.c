@@ -209,6 +209,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         ORR_TRY(orr_project(job->ctx->engine, job->arena, &resolved, &anchor, &projection, err));
         job->result = orr_projection_write(job->arena, &projection);
         put_fit(job->arena, verdict, &projection.memory, NULL);
+        ORR_TRY(orr_job_advise(job, &resolved, err));
     } else {
         orr_tree_put_bool(job->arena, verdict, "fits", false);
     }
@@ -286,6 +287,7 @@ static orr_status memory_and_verdict(orr_job *job, orr_resolved *resolved, orr_e
     put_fit(job->arena, verdict, &memory, unknown ? &least : NULL);
     (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
     *resolved = none;
+    ORR_TRY(orr_job_advise(job, resolved, err));
     return put_ledger(job, resolved, memory.worst_rank, err);
 }
 

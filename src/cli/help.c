@@ -20,7 +20,8 @@ void cli_print_intro(const cli *self, FILE *out) {
         fprintf(out, "  %-15s %s\n", orr_tree_text(orr_tree_get(command, "name"), ""),
                 orr_tree_text(orr_tree_get(command, "summary"), ""));
     }
-    fprintf(out, "\n'orrery help COMMAND' tells more; also help exit-codes, units, formats.\n");
+    fprintf(out,
+            "\n'orrery help COMMAND' tells more; also help exit-codes, rules, units, formats.\n");
 }
 
 static void print_flag_name(const char *name, FILE *out) {

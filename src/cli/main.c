@@ -17,8 +17,14 @@ static int run(cli *self, int argc, char **argv) {
         cli_print_intro(self, stdout);
         return EXIT_FINE;
     }
-    if (strcmp(command, "help") == 0) {
-        return cli_print_help(self, orr_tree_text(orr_tree_get(args, "topic"), NULL), stdout);
+    const char *topic = orr_tree_text(orr_tree_get(args, "topic"), NULL);
+    bool rules = topic != NULL && strcmp(topic, "rules") == 0;
+    if (strcmp(command, "help") == 0 && !rules) {
+        return cli_print_help(self, topic, stdout);
+    }
+    if (rules) { /* the one topic that is a command's own answer */
+        command = "rules";
+        args = orr_tree_new_map(self->arena);
     }
     if (self->options.help) {
         return cli_print_help(self, command, stdout);

@@ -290,6 +290,37 @@ void orr_render_memory_bars(orr_page *page, const orr_tree *memory) {
     orr_page_add(page, "(largest of any rank)  | usable %s\n", orr_page_bytes(page, capacity));
 }
 
+static void add_advice(orr_page *page, const orr_tree *advice) {
+    const orr_tree *changes = orr_tree_get(advice, "changes");
+    if (advice == NULL) {
+        return;
+    }
+    orr_page_heading(page, "Single changes that free memory");
+    for (size_t i = 0; i < orr_tree_size(changes); i++) {
+        const orr_tree *one = orr_tree_at(changes, i);
+        bool fits = orr_tree_bool(orr_tree_get(one, "fits"), false);
+        char setting[64];
+        (void)snprintf(setting, sizeof setting, "%s=%s", text(one, "key"), text(one, "value"));
+        orr_page_ink(page, fits ? INK_GOOD : INK_DIM);
+        orr_page_add(page, "  %s ", fits ? "fits      " : "not enough");
+        orr_page_ink(page, INK_PLAIN);
+        orr_page_cell(page, setting, 30);
+        orr_page_add(page, " frees %10s   throughput %+.1f %%\n",
+                     orr_page_bytes(page, real(one, "frees_bytes")),
+                     100 * real(one, "throughput_change_frac"));
+    }
+    if (orr_tree_size(changes) == 0) {
+        orr_page_add(page, "  none was found\n");
+    }
+    const orr_tree *gpus = orr_tree_get(advice, "fits_from_gpus");
+    if (gpus != NULL) {
+        orr_page_add(page, "  The same split fits from %lld GPUs on.\n",
+                     (long long)orr_tree_int(gpus, 0));
+    } else if (text(advice, "never")[0] != '\0') {
+        orr_page_add(page, "  Never by GPUs alone: %s.\n", text(advice, "never"));
+    }
+}
+
 static void add_ledger(orr_page *page, const orr_tree *ledger) {
     if (ledger == NULL) {
         return;
@@ -324,6 +355,7 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
         add_waterfall(page, result);
         add_provenance(page, result);
         orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+        add_advice(page, orr_tree_get(result, "advice"));
     }
     orr_render_assumptions(page, envelope);
 }
@@ -333,6 +365,7 @@ void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     orr_render_inputs(page, envelope);
     orr_render_verdict(page, envelope);
     orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+    add_advice(page, orr_tree_get(result, "advice"));
     add_ledger(page, orr_tree_get(result, "ledger"));
     orr_render_assumptions(page, envelope);
 }

@@ -237,10 +237,11 @@ static void add_disturbed(orr_page *page, const orr_tree *disturbed) {
         return;
     }
     orr_page_heading(page, "Disturbed by a rule that needs no model");
-    orr_page_add(page,
-                 "  %zu runs are slower by a quarter or more than the same configuration and batch on "
-                 "as many\n  GPUs or more:",
-                 count);
+    orr_page_add(
+        page,
+        "  %zu runs are slower by a quarter or more than the same configuration and batch on "
+        "as many\n  GPUs or more:",
+        count);
     for (size_t i = 0; i < count && (i < 30 || page->options.verbose); i++) {
         orr_page_add(page, " %lld", whole(orr_tree_at(disturbed, i), "index"));
     }
