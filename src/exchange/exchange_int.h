@@ -31,6 +31,8 @@ void orr_import_warn(importer *im, uint32_t line, const char *format, ...)
 /* A warning that whoever states the plan key settles. */
 void orr_import_ask(importer *im, uint32_t line, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The file's name without folders and suffix; "imported" when it has none. */
+const char *orr_import_stem(orr_arena *arena, const char *name);
 /* A name that nobody knows: may it change speed or memory? Judged by its words: paths, logs, seeds
  * and learning rates do not. */
 bool orr_import_name_matters(const char *name);

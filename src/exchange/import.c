@@ -4,6 +4,8 @@
 #include "base/err.h"
 #include "doc/doc.h"
 #include "exchange/exchange_int.h"
+#include "exchange/foreign.h"
+#include "exchange/toml.h"
 
 importer orr_import_start(orr_arena *arena, const char *file) {
     return (importer){.arena = arena,
@@ -119,6 +121,17 @@ bool orr_import_name_matters(const char *name) {
     return true;
 }
 
+const char *orr_import_stem(orr_arena *arena, const char *name) {
+    if (name == NULL) {
+        return "imported";
+    }
+    const char *slash = strrchr(name, '/');
+    const char *base = slash != NULL ? slash + 1 : name;
+    const char *dot = strrchr(base, '.');
+    size_t length = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
+    return length > 0 ? orr_arena_copy(arena, base, length) : "imported";
+}
+
 void orr_settings_add(orr_arena *arena, settings *list, setting one) {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
@@ -173,18 +186,6 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The file's name without folders and suffix. */
-static const char *stem(orr_arena *arena, const char *name) {
-    if (name == NULL) {
-        return "imported";
-    }
-    const char *slash = strrchr(name, '/');
-    const char *base = slash != NULL ? slash + 1 : name;
-    const char *dot = strrchr(base, '.');
-    size_t length = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
-    return length > 0 ? orr_arena_copy(arena, base, length) : "imported";
-}
-
 static orr_status import_shell(orr_arena *arena, const char *name, const char *text, size_t length,
                                orr_import *out, orr_err *err) {
     importer im = orr_import_start(arena, name);
@@ -212,7 +213,7 @@ static orr_status import_shell(orr_arena *arena, const char *name, const char *t
     settings list = {0};
     orr_megatron_words(&im, &found, &list);
     int64_t gpus = orr_tree_int(orr_tree_get(im.keys, "gpus"), 0);
-    megatron_ground ground = {.model_name = stem(arena, name), .gpus = (uint32_t)gpus};
+    megatron_ground ground = {.model_name = orr_import_stem(arena, name), .gpus = (uint32_t)gpus};
     orr_megatron_keys(&im, &list, &ground);
     orr_import_finish(&im, "megatron-script", out);
     return ORR_OK;
@@ -248,7 +249,7 @@ static orr_status import_megatron_file(orr_arena *arena, const char *name, const
             orr_settings_add_node(arena, &list, orr_tree_key(tree, i), node);
         }
     }
-    orr_megatron_keys(&im, &list, &(megatron_ground){.model_name = stem(arena, name)});
+    orr_megatron_keys(&im, &list, &(megatron_ground){.model_name = orr_import_stem(arena, name)});
     orr_import_finish(&im, "megatron-yaml", out);
     return ORR_OK;
 }
@@ -281,12 +282,14 @@ static orr_status import_any(orr_arena *arena, const char *name, bool follow, co
     }
     char *copy = orr_arena_copy(arena, text, length); /* terminated */
     bool document = name != NULL && (ends_with(name, ".yaml") || ends_with(name, ".yml") ||
-                                     ends_with(name, ".json"));
+                                     ends_with(name, ".json") || ends_with(name, ".toml"));
     if (!document && looks_like_shell(name, copy, length)) {
         return import_shell(arena, name, copy, length, out, err);
     }
     orr_tree *tree;
-    ORR_TRY(orr_doc_read(arena, name, copy, length, &tree, err));
+    bool toml = name != NULL && ends_with(name, ".toml");
+    ORR_TRY(toml ? orr_toml_read(arena, name, copy, length, &tree, err)
+                 : orr_doc_read(arena, name, copy, length, &tree, err));
     if (orr_tree_kind_of(tree) != ORR_TREE_MAP) {
         (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name, .line = 1, .column = 1},
                           "this is neither a map of plan keys nor a launch script");
@@ -300,8 +303,21 @@ static orr_status import_any(orr_arena *arena, const char *name, bool follow, co
         orr_import_finish(&im, "primus", out);
         return ORR_OK;
     }
+    const foreign_format *foreign = orr_foreign_find(tree);
+    if (foreign != NULL) {
+        importer im = orr_import_start(arena, name);
+        orr_foreign_import(&im, foreign, tree);
+        orr_import_finish(&im, foreign->name, out);
+        return ORR_OK;
+    }
     if (is_megatron_file(tree)) {
         return import_megatron_file(arena, name, tree, out);
+    }
+    if (toml) {
+        (void)orr_fail_at(err, ORR_E_SCHEMA, (orr_span){.file = name, .line = 1},
+                          "this TOML file is not a TorchTitan configuration, the only kind that is "
+                          "read");
+        return ORR_E_SCHEMA;
     }
     return import_plan(arena, name, tree, out);
 }

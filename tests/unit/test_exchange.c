@@ -124,6 +124,11 @@ static void primus_files_mean_what_is_expected(void **state) {
     check_folder("primus", 5);
 }
 
+static void other_formats_mean_what_is_expected(void **state) {
+    (void)state;
+    check_folder("foreign", 18);
+}
+
 static orr_import import_of(orr_arena *arena, const char *name, const char *text) {
     orr_import import;
     orr_err err = {0};
@@ -386,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_mean_what_is_expected),
         cmocka_unit_test(primus_files_mean_what_is_expected),
+        cmocka_unit_test(other_formats_mean_what_is_expected),
         cmocka_unit_test(recompute_follows_its_three_arguments),
         cmocka_unit_test(numbers_follow_their_flags),
         cmocka_unit_test(virtual_stages_come_from_either_argument),
