@@ -175,6 +175,10 @@ static orr_status index_op(const orr_order *order, uint32_t rank, uint32_t numbe
     const orr_sched_op *op = &order->view.op[number];
     uint32_t vpp = order->view.spec.vpp, per = order->per_chain;
     bool pair = op->kind == ORR_SOP_PAIR;
+    if (op->kind > ORR_SOP_PAIR) {
+        return orr_fail(err, ORR_E_SCHEDULE, "rank %u has an op of unknown kind %u", rank,
+                        op->kind);
+    }
     uint32_t bc = pair ? op->chunk2 : op->chunk, bm = pair ? op->micro_batch2 : op->micro_batch;
     if (op->chunk >= vpp || bc >= vpp || op->micro_batch >= per || bm >= per) {
         return orr_fail(err, ORR_E_SCHEDULE,

@@ -227,4 +227,25 @@ typedef struct orr_split_spec {
 orr_status orr_split_layers(const orr_split_spec *spec, uint32_t *count, uint32_t *offset,
                             orr_err *err);
 
+/* A chain of layers to be cut into pp * vpp consecutive chunks (loop placement, as above). */
+typedef struct orr_balance {
+    uint32_t layers, pp, vpp;
+    uint32_t least;               /* layers that every chunk gets at least */
+    const int64_t *time_ps;       /* [layers] forward and backward together */
+    int64_t first_ps, last_ps;    /* more on the first chunk (embedding), on the last (head, loss) */
+    const uint64_t *static_bytes; /* [layers] parameters and their states; NULL: none */
+    const uint64_t *live_bytes;   /* [layers] saved by one micro-batch; NULL: none */
+    uint64_t first_bytes, last_bytes; /* static, on the first and the last chunk */
+    const uint32_t *in_flight;    /* per chunk: micro-batches held at once; NULL: none */
+    uint64_t cap_bytes;           /* of a rank; 0: no cap. With several chunks a rank each chunk gets
+                                     an equal share of it, so that the rank's cap holds */
+} orr_balance;
+enum { ORR_MAX_BALANCED = 4096 }; /* layers, and chunks */
+
+/* Finds, by dynamic programming over all cuts, the split whose longest chunk is shortest within the
+ * cap, and of those the one with the least sum of deviations from the mean. worst_ps: time of the
+ * longest chunk (NULL: not wanted). ORR_E_INFEASIBLE when nothing fits. */
+orr_status orr_split_balance(const orr_balance *balance, uint32_t *count, uint32_t *offset,
+                             int64_t *worst_ps, orr_err *err);
+
 #endif

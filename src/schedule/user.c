@@ -108,6 +108,10 @@ static orr_status place_given(orr_arena *arena, orr_order *order, const orr_user
         two_way |= chain[i];
     }
     order->chains = two_way + 1;
+    if (s->micro_batches % order->chains != 0) {
+        return orr_fail(err, ORR_E_SCHEDULE, "%u micro-batches do not divide over two chains",
+                        s->micro_batches);
+    }
     order->per_chain = s->micro_batches / order->chains;
     order->view.chain_length = chunks / order->chains;
     for (uint32_t i = 0; i < chunks; i++) {
@@ -146,6 +150,11 @@ orr_status orr_order_from_ops(orr_arena *arena, const orr_schedule_spec *spec,
     s.vpp = orr_max_u32(1, s.vpp);
     s.group = s.group == 0 ? s.pp : s.group;
     ORR_TRY(orr_order_refuse(&s, err));
+    for (uint32_t r = 0; r < s.pp; r++) {
+        if (given->op_first[r] > given->op_first[r + 1] || given->op_first[0] != 0) {
+            return orr_fail(err, ORR_E_SCHEDULE, "the ops of rank %u end before they begin", r);
+        }
+    }
     uint32_t count = given->op_first[s.pp];
     if (count > 3ull * s.pp * s.vpp * s.micro_batches) {
         return orr_fail(err, ORR_E_SCHEDULE, "%u ops, at most %llu are needed", count,
