@@ -127,6 +127,14 @@ static void check_enough(const orr_schedule_spec *s, const kind_facts *facts, ui
     }
 }
 
+/* Slots that the search goes through: building blocks tried, times ranks, times slots of a rank. */
+static const uint64_t MOST_SEARCHED = 1ull << 30;
+
+static uint64_t adaptive_cost(const orr_schedule_spec *s) {
+    uint64_t blocks = 900ull * (s->pp - 1), slots = 6ull * (4ull * s->pp + s->micro_batches);
+    return blocks * s->pp * slots;
+}
+
 static void check_kind(const orr_schedule_spec *s, const kind_facts *facts, rule_list *out) {
     switch ((orr_schedule_kind)s->kind) {
     case ORR_SCHEDULE_INTERLEAVED:
@@ -140,6 +148,11 @@ static void check_kind(const orr_schedule_spec *s, const kind_facts *facts, rule
         if (s->pp < 2) {
             broken(out, "SCH-ADAPTIVE-PP", "use two or more ranks",
                    "v-adaptive needs at least 2 ranks");
+        }
+        if (adaptive_cost(s) > MOST_SEARCHED) {
+            broken(out, "SCH-ADAPTIVE-SIZE", "use v-half, v-min or zbv at this size",
+                   "searching v-adaptive on %u ranks with %u micro-batches takes too long", s->pp,
+                   s->micro_batches);
         }
         if (s->memory_limit == 1) {
             broken(out, "SCH-MEMORY", "allow two or more chunks in flight",
