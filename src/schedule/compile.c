@@ -449,8 +449,8 @@ static bool fold_phases(compiler *c) {
     return true;
 }
 
-orr_status orr_order_compile(orr_arena *arena, orr_order *order, const node_lists *lists,
-                             orr_err *err) {
+orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
+                             orr_program *out, orr_err *err) {
     orr_arena *work = orr_arena_new();
     compiler c = compiler_new(work, order, lists);
     uint32_t nodes = 0;
@@ -471,14 +471,13 @@ orr_status orr_order_compile(orr_arena *arena, orr_order *order, const node_list
         return status;
     }
     end_part(&c);
-    place_probes(arena, &c, &order->program);
+    place_probes(arena, &c, out);
     orr_step *kept = ORR_NEW_ARRAY(arena, orr_step, c.steps);
     memcpy(kept, c.step, c.steps * sizeof *kept);
-    order->program.step = kept;
-    order->program.part = c.part;
-    order->program.parts = c.parts;
-    order->program.total = c.next_id - 1;
-    order->program_nodes = c.next_id;
+    out->step = kept;
+    out->part = c.part;
+    out->parts = c.parts;
+    out->total = c.next_id - 1;
     orr_arena_free(work);
     return ORR_OK;
 }

@@ -20,6 +20,7 @@ typedef struct rank_state {
     term term[MAX_TERMS];
     uint32_t terms;
     uint32_t next;      /* node number */
+    uint32_t last_op;   /* node of the last op; 0: none yet */
     uint32_t posted[4]; /* per kind of transfer */
     bool waiting;       /* the item at hand is a call whose posts are made */
 } rank_state;
@@ -29,6 +30,7 @@ typedef struct builder {
     node_lists *lists;
     rank_state *rank;
     uint32_t pp;
+    bool quick;
     /* Per kind (send next, receive from prev, send prev, receive from next) and rank: the node that
      * posted the k-th transfer; stride transfers each. */
     uint32_t *post[4];
@@ -123,7 +125,10 @@ static bool join(builder *b, uint32_t rank, uint32_t kind, uint32_t k) {
     if (s->terms + 2 > MAX_TERMS) {
         settle(b, rank, 0);
     }
-    add_term(s, (term){b->post[kind][rank * b->stride + k], (uint16_t)rank, lag});
+    uint32_t own = b->post[kind][rank * b->stride + k];
+    if (!b->quick || own >= s->last_op) {
+        add_term(s, (term){own, (uint16_t)rank, lag});
+    }
     add_term(s, (term){b->post[other_kind][other * b->stride + k], (uint16_t)other, lag});
     return true;
 }
@@ -147,7 +152,8 @@ static bool take_item(builder *b, uint32_t rank) {
     switch ((item_type)item->type) {
     case ITEM_OP: {
         const orr_sched_op *op = &b->order->view.op[item->index];
-        b->lists->of_op[item->index] = settle(b, rank, orr_order_class(b->order, rank, op));
+        s->last_op = settle(b, rank, orr_order_class(b->order, rank, op));
+        b->lists->of_op[item->index] = s->last_op;
         return true;
     }
     case ITEM_POST: make_posts(b, rank, item->what); return true;
@@ -226,11 +232,11 @@ static void prepare(orr_arena *arena, builder *b, const call_lists *calls) {
     out->node = ORR_NEW_ARRAY(arena, orr_node, out->total);
 }
 
-orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, node_lists *out,
-                                 orr_err *err) {
+orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, bool quick,
+                                 node_lists *out, orr_err *err) {
     call_lists calls;
     orr_order_calls(arena, order, &calls);
-    builder b = {.order = order, .lists = out, .pp = order->view.spec.pp};
+    builder b = {.order = order, .lists = out, .pp = order->view.spec.pp, .quick = quick};
     prepare(arena, &b, &calls);
     for (uint32_t r = b.pp; r-- > 0;) {
         push(&b, r);

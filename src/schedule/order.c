@@ -292,19 +292,36 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
     order->pairs = count;
 }
 
+static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool quick,
+                                orr_program *out, orr_err *err) {
+    orr_arena *work = orr_arena_new();
+    node_lists lists = {0};
+    orr_status status = orr_order_nodes_calls(work, order, quick, &lists, err);
+    if (status == ORR_OK) {
+        status = orr_order_compile(arena, order, &lists, out, err);
+    }
+    orr_arena_free(work);
+    return status;
+}
+
 orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
     orr_order_sources(arena, order);
     ORR_TRY(orr_order_index(arena, order, err));
     if (order->facts.pairs) {
         collect_pairs(arena, order);
     }
-    node_lists lists = {0};
-    if (order->view.spec.p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
+    orr_p2p_mode p2p = (orr_p2p_mode)order->view.spec.p2p;
+    if (p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
+        node_lists lists = {0};
         ORR_TRY(orr_order_nodes(arena, order, &lists, err));
+        ORR_TRY(orr_order_compile(arena, order, &lists, &order->program, err));
     } else {
-        ORR_TRY(orr_order_nodes_calls(arena, order, &lists, err));
+        ORR_TRY(compile_calls(arena, order, false, &order->program, err));
     }
-    ORR_TRY(orr_order_compile(arena, order, &lists, err));
+    if (order->view.spec.pp > 1 && p2p != ORR_P2P_ASYNC && p2p != ORR_P2P_BLOCKING) {
+        ORR_TRY(compile_calls(arena, order, true, &order->quick, err));
+    }
+    order->program_nodes = order->program.total + 1;
     return orr_order_live(arena, order, err);
 }
 

@@ -10,6 +10,7 @@
 
 typedef struct player {
     const orr_order *order;
+    const orr_program *program;
     int64_t *duration; /* per class */
     int64_t *lag;      /* per hop class */
     int64_t *end;      /* per step played; end[0] is time zero */
@@ -39,7 +40,7 @@ static void reserve(player *p, uint32_t more) {
 
 static void play_block(player *p, const orr_part *part) {
     reserve(p, part->count);
-    run(p->order->program.step + part->first, part->count, p->end + p->used, p->lag, p->duration);
+    run(p->program->step + part->first, part->count, p->end + p->used, p->lag, p->duration);
     p->used += part->count;
 }
 
@@ -116,7 +117,7 @@ static void play_repeated(player *p, const orr_part *part) {
 }
 
 static void play_all(player *p, bool full) {
-    const orr_program *program = &p->order->program;
+    const orr_program *program = p->program;
     for (uint32_t i = 0; i < program->parts; i++) {
         const orr_part *part = &program->part[i];
         p->part_start[i] = p->used;
@@ -207,7 +208,7 @@ static int64_t busy(const player *p, uint32_t rank) {
 
 static void collect(const player *p, orr_play *play) {
     const orr_schedule_spec *s = &p->order->view.spec;
-    const orr_program *program = &p->order->program;
+    const orr_program *program = p->program;
     play->makespan = play->max_span = 0;
     for (uint32_t r = 0; r < s->pp; r++) {
         int64_t end = last_end(p, &program->rank_last[r]);
@@ -231,11 +232,37 @@ static void collect(const player *p, orr_play *play) {
     }
 }
 
+/* The quick program holds while no op is shorter than a hop next to its rank. */
+static const orr_program *choose_program(const player *p) {
+    const orr_schedule_spec *s = &p->order->view.spec;
+    uint32_t chunks = s->pp * s->vpp;
+    if (p->order->quick.parts == 0) {
+        return &p->order->program;
+    }
+    for (uint32_t i = 0; i < chunks; i++) {
+        uint32_t r = i / s->vpp;
+        int64_t before = p->lag[r == 0 ? s->pp : r], after = p->lag[r + 1];
+        int64_t hop = before > after ? before : after;
+        if (p->duration[class_of(chunks, ORR_SOP_F, i)] < hop ||
+            p->duration[class_of(chunks, ORR_SOP_BW, i)] < hop) {
+            return &p->order->program;
+        }
+    }
+    for (uint32_t i = 0; i < p->order->pairs; i++) {
+        uint32_t r = p->order->pair[i].rank;
+        int64_t pair = p->duration[1 + 4 * (size_t)chunks + i];
+        if (pair < p->lag[r == 0 ? s->pp : r] || pair < p->lag[r + 1]) {
+            return &p->order->program;
+        }
+    }
+    return &p->order->quick;
+}
+
 orr_status orr_order_play(const orr_order *order, const orr_durations *d, bool full,
                           orr_arena *scratch, orr_play *play, orr_err *err) {
-    const orr_program *program = &order->program;
     player p = {.order = order, .scratch = scratch, .used = 1};
     ORR_TRY(orr_order_durations(scratch, order, d, &p.duration, &p.lag, err));
+    const orr_program *program = p.program = choose_program(&p);
     p.capacity = 1 + program->total;
     if (!full) {
         uint32_t stored = 1;

@@ -131,6 +131,7 @@ struct orr_order {
     uint32_t pairs;
     uint32_t program_nodes; /* bound of steps on any path */
     orr_program program;
+    orr_program quick; /* valid while no op is shorter than a hop of its rank; no parts: none */
 };
 
 static inline uint32_t class_of(uint32_t chunks, orr_sched_op_kind kind, uint32_t chunk_index) {
@@ -166,11 +167,12 @@ void orr_order_place(orr_arena *arena, orr_order *order);
 void orr_order_sources(orr_arena *arena, orr_order *order); /* once placed */
 orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
 orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists *out, orr_err *err);
-/* The same with the framework's blocking or overlapped calls between the ops. */
-orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, node_lists *out,
-                                 orr_err *err);
-orr_status orr_order_compile(orr_arena *arena, orr_order *order, const node_lists *lists,
-                             orr_err *err);
+/* The same with the framework's blocking or overlapped calls between the ops. `quick` leaves waits
+ * out that cannot matter while no op is shorter than a hop. */
+orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, bool quick,
+                                 node_lists *out, orr_err *err);
+orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
+                             orr_program *out, orr_err *err);
 /* Durations by class and hops by lag class; refuses what could overflow. */
 orr_status orr_order_durations(orr_arena *scratch, const orr_order *order, const orr_durations *d,
                                int64_t **classes, int64_t **lags, orr_err *err);

@@ -61,7 +61,11 @@ static void random_durations(example *e, orr_rng *rng) {
     e->d.f = random_times(e, rng, chunks, 10, 100, equal);
     e->d.b = random_times(e, rng, chunks, 10, 100, equal);
     e->d.w = random_times(e, rng, chunks, 0, 100, equal);
-    e->d.hop = random_times(e, rng, e->spec.pp, 0, free_hops ? 1 : 12, equal);
+    e->d.hop = random_times(e, rng, e->spec.pp, 0,
+                            free_hops               ? 1
+                            : orr_rng_below(rng, 2) ? 12
+                                                    : 90,
+                            equal);
     e->d.pair = NULL;
     if (orr_rng_below(rng, 2)) {
         e->d.pair = random_times(e, rng, chunks, 60, 200, equal);
