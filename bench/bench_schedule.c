@@ -17,11 +17,7 @@ typedef struct scene {
 static const scene scenes[] = {
     {"1f1b_p16_m256", {.kind = ORR_SCHEDULE_1F1B, .pp = 16, .vpp = 1, .micro_batches = 256}, true},
     {"1f1b_p16_m256_blocking",
-     {.kind = ORR_SCHEDULE_1F1B,
-      .p2p = ORR_P2P_BLOCKING,
-      .pp = 16,
-      .vpp = 1,
-      .micro_batches = 256},
+     {.kind = ORR_SCHEDULE_1F1B, .p2p = ORR_P2P_BLOCKING, .pp = 16, .vpp = 1, .micro_batches = 256},
      true},
     {"interleaved_p16_v4_m256",
      {.kind = ORR_SCHEDULE_INTERLEAVED, .pp = 16, .vpp = 4, .micro_batches = 256},
@@ -43,7 +39,9 @@ static const scene scenes[] = {
       .vpp = 8,
       .micro_batches = 64},
      true},
-    {"zb_h1_p16_m256", {.kind = ORR_SCHEDULE_ZB_H1, .pp = 16, .vpp = 1, .micro_batches = 256}, true},
+    {"zb_h1_p16_m256",
+     {.kind = ORR_SCHEDULE_ZB_H1, .pp = 16, .vpp = 1, .micro_batches = 256},
+     true},
     {"zbv_p8_m128", {.kind = ORR_SCHEDULE_ZBV, .pp = 8, .vpp = 2, .micro_batches = 128}, true},
 };
 
@@ -130,7 +128,8 @@ static void measure(const scene *s) {
     if (orr_order_build(arena, &s->spec, &d, &order, NULL) == ORR_OK) {
         orr_order_view view = orr_order_look(order);
         double ops = view.op_first[view.spec.pp];
-        double full = best_play(order, &d, true, scratch), cut = best_play(order, &d, false, scratch);
+        double full = best_play(order, &d, true, scratch),
+               cut = best_play(order, &d, false, scratch);
         double worklist = best_worklist(order, &d, scratch);
         line(s, "ops", ops, "ops");
         line(s, "build", best_build(s, &d), "us");

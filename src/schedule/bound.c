@@ -97,6 +97,9 @@ static void work_of(const bound_state *b, uint32_t rank, int64_t *all, int64_t *
 }
 
 int64_t orr_schedule_bound(const orr_schedule_spec *spec, const orr_durations *d) {
+    if (spec->kind >= ORR_SCHEDULE_COUNT || spec->pp == 0 || spec->pp > ORR_MAX_PP) {
+        return 0;
+    }
     const kind_facts *facts = orr_schedule_facts((orr_schedule_kind)spec->kind);
     bound_state b = {.s = spec,
                      .d = d,

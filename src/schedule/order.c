@@ -269,13 +269,11 @@ orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
     return ORR_OK;
 }
 
-/* Pairs with equal chunks share a duration class. */
-static void collect_pairs(orr_arena *arena, orr_order *order) {
+/* Pairs with equal chunks share a duration class. Written when `out` is given, else only counted.
+ */
+static uint32_t scan_pairs(const orr_order *order, bool *seen, uint32_t *first, pair_class *out) {
     const orr_order_view *v = &order->view;
-    uint32_t vpp = v->spec.vpp;
-    bool *seen = ORR_NEW_ARRAY(arena, bool, (size_t)vpp *vpp);
-    pair_class *pair = ORR_NEW_ARRAY(arena, pair_class, (size_t)v->spec.pp * vpp * vpp);
-    uint32_t *first = ORR_NEW_ARRAY(arena, uint32_t, v->spec.pp), count = 0;
+    uint32_t vpp = v->spec.vpp, count = 0;
     for (uint32_t r = 0; r < v->spec.pp; r++) {
         first[r] = count;
         memset(seen, 0, (size_t)vpp * vpp * sizeof *seen);
@@ -283,13 +281,28 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
             const orr_sched_op *op = &v->op[i];
             if (op->kind == ORR_SOP_PAIR && !seen[op->chunk * vpp + op->chunk2]) {
                 seen[op->chunk * vpp + op->chunk2] = true;
-                pair[count++] = (pair_class){r, op->chunk, op->chunk2};
+                if (out != NULL) {
+                    out[count] = (pair_class){r, op->chunk, op->chunk2};
+                }
+                count++;
             }
         }
     }
+    return count;
+}
+
+static void collect_pairs(orr_arena *arena, orr_order *order) {
+    const orr_schedule_spec *s = &order->view.spec;
+    if (!order->facts.pairs || (s->kind == ORR_SCHEDULE_INTERLEAVED && !s->ep_overlap)) {
+        return;
+    }
+    bool *seen = ORR_NEW_ARRAY(arena, bool, (size_t)s->vpp * s->vpp);
+    uint32_t *first = ORR_NEW_ARRAY(arena, uint32_t, s->pp);
+    order->pairs = scan_pairs(order, seen, first, NULL);
+    pair_class *pair = ORR_NEW_ARRAY(arena, pair_class, order->pairs);
+    (void)scan_pairs(order, seen, first, pair);
     order->pair = pair;
     order->pair_first = first;
-    order->pairs = count;
 }
 
 static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool quick,
@@ -307,9 +320,7 @@ static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool q
 orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
     orr_order_sources(arena, order);
     ORR_TRY(orr_order_index(arena, order, err));
-    if (order->facts.pairs) {
-        collect_pairs(arena, order);
-    }
+    collect_pairs(arena, order);
     orr_p2p_mode p2p = (orr_p2p_mode)order->view.spec.p2p;
     if (p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
         node_lists lists = {0};

@@ -42,13 +42,13 @@ typedef enum orr_schedule_kind {
     ORR_SCHEDULE_V_ADAPTIVE = 15,     /* searched building block under memory_limit chunks */
     ORR_SCHEDULE_V_HALF_PRIMUS = 16,  /* as Primus reorders it */
     ORR_SCHEDULE_V_MIN_PRIMUS = 17,
-    ORR_SCHEDULE_V_1F1B = 18,      /* V placement, fused backward */
-    ORR_SCHEDULE_HANAYO = 19,      /* waves; vpp = 2 x waves */
-    ORR_SCHEDULE_CHIMERA = 20,     /* two directions */
-    ORR_SCHEDULE_GROUPED = 21,     /* grouped building blocks on the loop placement */
-    ORR_SCHEDULE_ZB_AUTO = 22,     /* linear, heuristic under memory_limit */
+    ORR_SCHEDULE_V_1F1B = 18,       /* V placement, fused backward */
+    ORR_SCHEDULE_HANAYO = 19,       /* waves; vpp = 2 x waves */
+    ORR_SCHEDULE_CHIMERA = 20,      /* two directions */
+    ORR_SCHEDULE_GROUPED = 21,      /* grouped building blocks on the loop placement */
+    ORR_SCHEDULE_ZB_AUTO = 22,      /* linear, heuristic under memory_limit */
     ORR_SCHEDULE_ZB_H1_PRIMUS = 23, /* zb-h1, with Primus' order when micro-batches < stages */
-    ORR_SCHEDULE_USER = 24,        /* an order given by its ops */
+    ORR_SCHEDULE_USER = 24,         /* an order given by its ops */
     ORR_SCHEDULE_COUNT
     /* further kinds are appended; values are stable */
 } orr_schedule_kind;
@@ -71,8 +71,8 @@ typedef struct orr_schedule_spec {
     uint32_t pp, vpp, micro_batches;
     uint32_t group;        /* micro-batches a virtual-stage group; 0: pp */
     uint32_t memory_limit; /* chunks in flight, for kinds with a budget; 0: the kind's own */
-    /* For zb-auto, zb-1p, zb-2p: what F takes and B and W free, in one unit (then memory_limit is in
-     * that unit too); all zero: 1, 0, 1. */
+    /* For zb-auto, zb-1p, zb-2p: what F takes and B and W free, in one unit (then memory_limit is
+     * in that unit too); all zero: 1, 0, 1. */
     uint32_t memory_f, memory_b, memory_w;
     uint32_t least_group; /* grouped kind: micro-batches between two chunks; 0: half of pp */
 } orr_schedule_spec;
@@ -137,9 +137,10 @@ orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, cons
 orr_order_view orr_order_look(const orr_order *order);
 
 /* An order given by its ops: those of rank r are op[op_first[r] .. op_first[r+1]). `position` and
- * `chain` place the chunks (chain may be NULL: one chain); micro-batches count per chain. spec.kind is
- * ORR_SCHEDULE_USER, p2p asynchronous. The arrays are copied. ORR_E_SCHEDULE when an op is missing,
- * doubled or out of range, or when the order deadlocks: then the head op of every rank is named. */
+ * `chain` place the chunks (chain may be NULL: one chain); micro-batches count per chain. spec.kind
+ * is ORR_SCHEDULE_USER, p2p asynchronous. The arrays are copied. ORR_E_SCHEDULE when an op is
+ * missing, doubled or out of range, or when the order deadlocks: then the head op of every rank is
+ * named. */
 typedef struct orr_user_ops {
     const uint32_t *position, *op_first;
     const uint8_t *chain;
@@ -161,8 +162,9 @@ typedef struct orr_peaks {
 } orr_peaks;
 void orr_order_peaks(const orr_order *order, orr_peaks *peaks);
 
-/* Start and end of every op (arrays as long as the op list, either may be NULL), by a plain worklist:
- * slower than orr_order_play and independent of it. rank_end [pp] includes trailing transfers. */
+/* Start and end of every op (arrays as long as the op list, either may be NULL), by a plain
+ * worklist: slower than orr_order_play and independent of it. rank_end [pp] includes trailing
+ * transfers. */
 orr_status orr_order_times(const orr_order *order, const orr_durations *d, orr_arena *scratch,
                            int64_t *start, int64_t *end, int64_t *rank_end, orr_err *err);
 
@@ -230,15 +232,15 @@ orr_status orr_split_layers(const orr_split_spec *spec, uint32_t *count, uint32_
 /* A chain of layers to be cut into pp * vpp consecutive chunks (loop placement, as above). */
 typedef struct orr_balance {
     uint32_t layers, pp, vpp;
-    uint32_t least;               /* layers that every chunk gets at least */
-    const int64_t *time_ps;       /* [layers] forward and backward together */
-    int64_t first_ps, last_ps;    /* more on the first chunk (embedding), on the last (head, loss) */
-    const uint64_t *static_bytes; /* [layers] parameters and their states; NULL: none */
-    const uint64_t *live_bytes;   /* [layers] saved by one micro-batch; NULL: none */
+    uint32_t least;            /* layers that every chunk gets at least */
+    const int64_t *time_ps;    /* [layers] forward and backward together */
+    int64_t first_ps, last_ps; /* more on the first chunk (embedding), on the last (head, loss) */
+    const uint64_t *static_bytes;     /* [layers] parameters and their states; NULL: none */
+    const uint64_t *live_bytes;       /* [layers] saved by one micro-batch; NULL: none */
     uint64_t first_bytes, last_bytes; /* static, on the first and the last chunk */
-    const uint32_t *in_flight;    /* per chunk: micro-batches held at once; NULL: none */
-    uint64_t cap_bytes;           /* of a rank; 0: no cap. With several chunks a rank each chunk gets
-                                     an equal share of it, so that the rank's cap holds */
+    const uint32_t *in_flight;        /* per chunk: micro-batches held at once; NULL: none */
+    uint64_t cap_bytes; /* of a rank; 0: no cap. With several chunks a rank each chunk gets
+                           an equal share of it, so that the rank's cap holds */
 } orr_balance;
 enum { ORR_MAX_BALANCED = 4096 }; /* layers, and chunks */
 

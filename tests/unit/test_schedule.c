@@ -101,6 +101,50 @@ static void illegal_orders_are_refused_with_the_rule(void **state) {
     orr_arena_free(arena);
 }
 
+/* Bubble rates that the zero-bubble authors' program prints for their two measured models on 8
+ * ranks with 24 micro-batches: times in microseconds, memory of a layer as 34 h + 5 a s and 32 h.
+ */
+static void automatic_orders_reach_the_published_bubbles(void **state) {
+    (void)state;
+    static const struct {
+        int64_t f, b, w, hop;
+        uint32_t memory_f, memory_b, memory_w, limit;
+        double bubble;
+    } cases[] = {
+        {18522, 18086, 9337, 601, 201216, 127488, 73728, 8 * 201216, 0.158520},
+        {18522, 18086, 9337, 601, 201216, 127488, 73728, 16 * 201216, 0.043310},
+        {29718, 29444, 19927, 527, 303104, 172032, 131072, 8 * 303104, 0.132295},
+        {29718, 29444, 19927, 527, 303104, 172032, 131072, 16 * 303104, 0.0029},
+    };
+    enum { PP = 8, M = 24 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t f[PP], b[PP], w[PP], hop[PP];
+        for (int r = 0; r < PP; r++) {
+            f[r] = cases[i].f;
+            b[r] = cases[i].b;
+            w[r] = cases[i].w;
+            hop[r] = cases[i].hop;
+        }
+        orr_arena *arena = orr_arena_new();
+        orr_durations d = {.f = f, .b = b, .w = w, .hop = hop};
+        orr_schedule_spec s = {.kind = ORR_SCHEDULE_ZB_AUTO,
+                               .pp = PP,
+                               .micro_batches = M,
+                               .memory_limit = cases[i].limit,
+                               .memory_f = cases[i].memory_f,
+                               .memory_b = cases[i].memory_b,
+                               .memory_w = cases[i].memory_w};
+        const orr_order *order;
+        orr_play play = {0};
+        assert_int_equal(orr_order_build(arena, &s, &d, &order, NULL), ORR_OK);
+        assert_int_equal(orr_order_play(order, &d, false, arena, &play, NULL), ORR_OK);
+        double work = (double)(M * (cases[i].f + cases[i].b + cases[i].w));
+        double bubble = 1 - work / (double)play.max_span;
+        assert_true(bubble > cases[i].bubble - 5e-5 && bubble < cases[i].bubble + 5e-5);
+        orr_arena_free(arena);
+    }
+}
+
 static void impossible_times_are_refused(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -298,6 +342,7 @@ int main(void) {
         cmocka_unit_test(names_are_found_and_stable),
         cmocka_unit_test(rules_name_what_is_wrong),
         cmocka_unit_test(illegal_orders_are_refused_with_the_rule),
+        cmocka_unit_test(automatic_orders_reach_the_published_bubbles),
         cmocka_unit_test(impossible_times_are_refused),
         cmocka_unit_test(given_orders_are_proven),
         cmocka_unit_test(given_placements_are_checked),
