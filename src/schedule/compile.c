@@ -368,7 +368,7 @@ static void probe_chunks(compiler *c, uint32_t rank, orr_probe *first_use, orr_p
     }
 }
 
-static void place_probes(orr_arena *arena, compiler *c, orr_program *out) {
+static void place_probes(orr_arena *arena, compiler *c, orr_compiled *out) {
     const orr_order_view *v = &c->order->view;
     uint32_t chunks = c->pp * v->spec.vpp;
     orr_probe *rank_first = ORR_NEW_ARRAY(arena, orr_probe, c->pp);
@@ -450,7 +450,7 @@ static bool fold_phases(compiler *c) {
 }
 
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
-                             orr_program *out, orr_err *err) {
+                             orr_compiled *out, orr_err *err) {
     orr_arena *work = orr_arena_new();
     compiler c = compiler_new(work, order, lists);
     uint32_t nodes = 0;

@@ -306,7 +306,7 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
 }
 
 static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool quick,
-                                orr_program *out, orr_err *err) {
+                                orr_compiled *out, orr_err *err) {
     orr_arena *work = orr_arena_new();
     node_lists lists = {0};
     orr_status status = orr_order_nodes_calls(work, order, quick, &lists, err);

@@ -10,7 +10,7 @@
 
 typedef struct player {
     const orr_order *order;
-    const orr_program *program;
+    const orr_compiled *program;
     int64_t *duration; /* per class */
     int64_t *lag;      /* per hop class */
     int64_t *end;      /* per step played; end[0] is time zero */
@@ -117,7 +117,7 @@ static void play_repeated(player *p, const orr_part *part) {
 }
 
 static void play_all(player *p, bool full) {
-    const orr_program *program = p->program;
+    const orr_compiled *program = p->program;
     for (uint32_t i = 0; i < program->parts; i++) {
         const orr_part *part = &program->part[i];
         p->part_start[i] = p->used;
@@ -208,7 +208,7 @@ static int64_t busy(const player *p, uint32_t rank) {
 
 static void collect(const player *p, orr_play *play) {
     const orr_schedule_spec *s = &p->order->view.spec;
-    const orr_program *program = p->program;
+    const orr_compiled *program = p->program;
     play->makespan = play->max_span = 0;
     for (uint32_t r = 0; r < s->pp; r++) {
         int64_t end = last_end(p, &program->rank_last[r]);
@@ -233,7 +233,7 @@ static void collect(const player *p, orr_play *play) {
 }
 
 /* The quick program holds while no op is shorter than a hop next to its rank. */
-static const orr_program *choose_program(const player *p) {
+static const orr_compiled *choose_program(const player *p) {
     const orr_schedule_spec *s = &p->order->view.spec;
     uint32_t chunks = s->pp * s->vpp;
     if (p->order->quick.parts == 0) {
@@ -262,7 +262,7 @@ orr_status orr_order_play(const orr_order *order, const orr_durations *d, bool f
                           orr_arena *scratch, orr_play *play, orr_err *err) {
     player p = {.order = order, .scratch = scratch, .used = 1};
     ORR_TRY(orr_order_durations(scratch, order, d, &p.duration, &p.lag, err));
-    const orr_program *program = p.program = choose_program(&p);
+    const orr_compiled *program = p.program = choose_program(&p);
     p.capacity = 1 + program->total;
     if (!full) {
         uint32_t stored = 1;

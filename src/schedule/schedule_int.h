@@ -96,14 +96,14 @@ typedef struct orr_probe {
     uint32_t duration; /* class of the step */
 } orr_probe;
 
-typedef struct orr_program {
+typedef struct orr_compiled {
     const orr_step *step;
     const orr_part *part;
     uint32_t parts;
     uint32_t total;                          /* steps when everything is played */
     const orr_probe *rank_first, *rank_last; /* [pp] */
     const orr_probe *first_use, *grads;      /* per chunk */
-} orr_program;
+} orr_compiled;
 
 /* Durations come in classes: 0 is zero, then per op kind (F, B, W, BW) one per chunk, then the
  * pairs. */
@@ -130,8 +130,8 @@ struct orr_order {
     const uint32_t *pair_first; /* [pp] */
     uint32_t pairs;
     uint32_t program_nodes; /* bound of steps on any path */
-    orr_program program;
-    orr_program quick; /* valid while no op is shorter than a hop of its rank; no parts: none */
+    orr_compiled program;
+    orr_compiled quick; /* valid while no op is shorter than a hop of its rank; no parts: none */
 };
 
 static inline uint32_t class_of(uint32_t chunks, orr_sched_op_kind kind, uint32_t chunk_index) {
@@ -172,7 +172,7 @@ orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists 
 orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, bool quick,
                                  node_lists *out, orr_err *err);
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
-                             orr_program *out, orr_err *err);
+                             orr_compiled *out, orr_err *err);
 /* Durations by class and hops by lag class; refuses what could overflow. */
 orr_status orr_order_durations(orr_arena *scratch, const orr_order *order, const orr_durations *d,
                                int64_t **classes, int64_t **lags, orr_err *err);
