@@ -59,6 +59,7 @@ void orr_settings_add_node(orr_arena *arena, settings *list, const char *name,
 typedef struct launch {
     const orr_shell_command *command; /* the one that starts training */
     size_t script;                    /* index of the first word after the program */
+    const char *program;              /* its file, NULL when none is named */
     uint32_t nodes, nodes_line;
     uint32_t per_node, per_node_line;
     uint32_t total; /* mpirun -np, srun -n */
@@ -76,10 +77,10 @@ slurm_header orr_slurm_read(orr_arena *arena, const char *text, size_t length);
 size_t orr_slurm_variables(orr_arena *arena, const slurm_header *header, orr_shell_given *given);
 
 /* The command that starts training among those of a script: the one with most options for which
- * `knows` is true (at least `least`). NULL command: none. */
+ * `knows` is true (at least `least`); without one, the arguments that its variables hold, as a
+ * command of their own. NULL command: none. */
 typedef bool (*knows_fn)(const char *name);
-launch orr_launch_find(importer *im, const orr_shell *shell, const slurm_header *header,
-                       knows_fn knows, size_t least);
+launch orr_launch_find(importer *im, const orr_shell *shell, knows_fn knows, size_t least);
 /* Sets gpus and nodes from the launch and the header. */
 void orr_launch_keys(importer *im, const launch *found, const slurm_header *header);
 
@@ -116,7 +117,9 @@ typedef struct megatron_ground {
     const char *model_name; /* of the card, or of a catalog */
     bool by_name;           /* no sizes are given: the model is the catalog's */
     const char *software;   /* NULL: Megatron-LM's, by its arguments */
-    uint32_t gpus;          /* for the default of the global batch; 0: unknown */
+    const char *program;    /* the script that trains, NULL: not named */
+    uint32_t program_line;
+    uint32_t gpus; /* for the default of the global batch; 0: unknown */
 } megatron_ground;
 void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground);
 

@@ -186,15 +186,41 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static orr_status import_shell(orr_arena *arena, const char *name, const char *text, size_t length,
-                               orr_import *out, orr_err *err) {
+/* Files that a script sources, looked for beside it and nowhere else. */
+typedef struct neighbours {
+    orr_arena *arena;
+    const char *folder;
+} neighbours;
+
+static const char *load_neighbour(void *user, const char *name, bool complete, size_t *length) {
+    const neighbours *n = (const neighbours *)user;
+    (void)complete;
+    char *text;
+    orr_err ignored = {0};
+    if (name[0] == '/' || strstr(name, "..") != NULL || strlen(name) > 200) {
+        return NULL;
+    }
+    const char *path = orr_arena_format(n->arena, "%s/%s", n->folder, name);
+    return orr_file_read(n->arena, path, &text, length, &ignored) == ORR_OK ? text : NULL;
+}
+
+static orr_status import_shell(orr_arena *arena, const char *name, bool follow, const char *text,
+                               size_t length, orr_import *out, orr_err *err) {
     importer im = orr_import_start(arena, name);
     slurm_header header = orr_slurm_read(arena, text, length);
     orr_shell_given given[8];
-    size_t given_count = orr_slurm_variables(arena, &header, given);
+    const char *slash = name != NULL ? strrchr(name, '/') : NULL;
+    neighbours beside = {
+        .arena = arena,
+        .folder = slash == NULL ? "." : orr_arena_copy(arena, name, (size_t)(slash - name))};
+    orr_shell_options options = {.name = im.file,
+                                 .given = given,
+                                 .given_count = orr_slurm_variables(arena, &header, given),
+                                 .load = follow ? load_neighbour : NULL,
+                                 .user = &beside};
     orr_shell shell;
-    ORR_TRY(orr_shell_read(arena, im.file, text, length, given, given_count, &shell, err));
-    launch found = orr_launch_find(&im, &shell, &header, orr_megatron_knows, 2);
+    ORR_TRY(orr_shell_read(arena, &options, text, length, &shell, err));
+    launch found = orr_launch_find(&im, &shell, orr_megatron_knows, 2);
     if (found.command == NULL) {
         (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name},
                           "no command with Megatron-LM arguments was found in this script");
@@ -212,8 +238,10 @@ static orr_status import_shell(orr_arena *arena, const char *name, const char *t
     orr_launch_keys(&im, &found, &header);
     settings list = {0};
     orr_megatron_words(&im, &found, &list);
-    int64_t gpus = orr_tree_int(orr_tree_get(im.keys, "gpus"), 0);
-    megatron_ground ground = {.model_name = orr_import_stem(arena, name), .gpus = (uint32_t)gpus};
+    megatron_ground ground = {.model_name = orr_import_stem(arena, name),
+                              .program = found.program,
+                              .program_line = found.command->line,
+                              .gpus = (uint32_t)orr_tree_int(orr_tree_get(im.keys, "gpus"), 0)};
     orr_megatron_keys(&im, &list, &ground);
     orr_import_finish(&im, "megatron-script", out);
     return ORR_OK;
@@ -284,7 +312,7 @@ static orr_status import_any(orr_arena *arena, const char *name, bool follow, co
     bool document = name != NULL && (ends_with(name, ".yaml") || ends_with(name, ".yml") ||
                                      ends_with(name, ".json") || ends_with(name, ".toml"));
     if (!document && looks_like_shell(name, copy, length)) {
-        return import_shell(arena, name, copy, length, out, err);
+        return import_shell(arena, name, follow, copy, length, out, err);
     }
     orr_tree *tree;
     bool toml = name != NULL && ends_with(name, ".toml");

@@ -230,6 +230,7 @@ static void read_launcher(importer *im, const orr_shell_command *command, launch
         }
         if (ends_with(word->text, ".py")) {
             found->script = i + 1;
+            found->program = base_name(word->text);
             break;
         }
         if (strcmp(word->text, "-m") == 0 && i + 1 < command->count &&
@@ -275,29 +276,83 @@ static bool prints_only(const orr_shell_command *command) {
     return false;
 }
 
-launch orr_launch_find(importer *im, const orr_shell *shell, const slurm_header *header,
-                       knows_fn knows, size_t least) {
+/* How many of the words are options that are known. */
+static size_t score_of(importer *im, const orr_shell_word *word, size_t count, knows_fn knows) {
+    size_t score = 0;
+    for (size_t k = 0; k < count; k++) {
+        const char *text = word[k].text;
+        if (text[0] == '-' && text[1] == '-') {
+            size_t length = strcspn(text + 2, "=");
+            score += length < 80 && knows(orr_arena_copy(im->arena, text + 2, length));
+        }
+    }
+    return score;
+}
+
+static bool names_program(const orr_shell_variable *variable) {
+    for (size_t i = 0; i < variable->count; i++) {
+        if (ends_with(variable->word[i].text, ".py")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The variable that holds a whole command line, or all that hold options, one after the other. */
+static const orr_shell_command *from_variables(importer *im, const orr_shell *shell, knows_fn knows,
+                                               size_t least) {
+    size_t total = 0, best = 0;
+    const orr_shell_variable *whole = NULL;
+    for (size_t i = 0; i < shell->variable_count; i++) {
+        const orr_shell_variable *v = &shell->variable[i];
+        size_t score = score_of(im, v->word, v->count, knows);
+        if (score >= least && names_program(v) && score > best) {
+            best = score;
+            whole = v;
+        }
+        total += score >= least ? v->count : 0;
+    }
+    if (total == 0) {
+        return NULL;
+    }
+    orr_shell_word *word = ORR_NEW_ARRAY(im->arena, orr_shell_word, total);
+    size_t count = 0;
+    orr_text names = orr_text_new(im->arena, 1024);
+    for (size_t i = 0; i < shell->variable_count; i++) {
+        const orr_shell_variable *v = &shell->variable[i];
+        if (whole != NULL ? v == whole : score_of(im, v->word, v->count, knows) >= least) {
+            for (size_t k = 0; k < v->count; k++) {
+                word[count++] = v->word[k];
+            }
+            orr_text_format(&names, "%s$%s", names.length > 0 ? ", " : "", v->name);
+        }
+    }
+    orr_import_warn(im, word[0].line,
+                    "the script starts no training itself: the arguments in %s are "
+                    "read",
+                    orr_text_done(&names));
+    orr_shell_command *command = ORR_NEW(im->arena, orr_shell_command);
+    *command = (orr_shell_command){.word = word, .count = count, .line = word[0].line};
+    return command;
+}
+
+launch orr_launch_find(importer *im, const orr_shell *shell, knows_fn knows, size_t least) {
     launch found = {0};
     size_t best = least > 0 ? least - 1 : 0;
     for (size_t i = 0; i < shell->command_count; i++) {
         const orr_shell_command *command = &shell->command[i];
-        size_t score = 0;
-        for (size_t k = 1; k < command->count; k++) {
-            const char *text = command->word[k].text;
-            if (text[0] == '-' && text[1] == '-') {
-                size_t length = strcspn(text + 2, "=");
-                score += length < 80 && knows(orr_arena_copy(im->arena, text + 2, length));
-            }
-        }
+        size_t score = score_of(im, command->word, command->count, knows);
         if (score > best && !prints_only(command)) {
             best = score;
             found.command = command;
         }
     }
+    if (found.command == NULL) {
+        found.command = from_variables(im, shell, knows, least);
+    }
     if (found.command != NULL) {
         read_launcher(im, found.command, &found);
     }
-    (void)header;
     return found;
 }
 

@@ -346,6 +346,29 @@ static void model_by_name(megatron *m) {
     }
 }
 
+/* What pretrain_bert.py and other programs build beside decoder layers. */
+static void put_program(card *c) {
+    static const char *const others[] = {"t5",  "ict",   "vision", "vit",  "retro",  "mamba",
+                                         "vlm", "realm", "dino",   "mimo", "hybrid", "retriever"};
+    const char *program = c->m->ground->program;
+    uint32_t line = c->m->ground->program_line;
+    if (program == NULL) {
+        return;
+    }
+    if (contains(program, "bert")) {
+        put_flag(c, "encoder", true, NULL);
+        put_int(c, "token_types", 2, NULL);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (contains(program, others[i])) {
+            orr_import_unknown(
+                c->m->im, program, line, true,
+                "it trains more than the decoder layers that its arguments describe");
+            return;
+        }
+    }
+}
+
 void orr_megatron_model(megatron *m) {
     if (m->ground->by_name) {
         model_by_name(m);
@@ -371,5 +394,6 @@ void orr_megatron_model(megatron *m) {
         orr_import_ask(m->im, 0, "model", "the model is not known from this file; give --model");
         return;
     }
+    put_program(&c);
     orr_import_put(m->im, "model", c.map, orr_megatron_line(m, "num-layers"));
 }

@@ -246,6 +246,8 @@ static void record(reader *r, const raw_words *words) {
                                                          .undecided = r->undecided > 0};
 }
 
+static char *clean(orr_arena *arena, const char *text, size_t *length);
+
 /* Reads a text that the script would have run as a command line. */
 static tri read_again(reader *r, const char *text) {
     if (!orr_shell_spend(r, strlen(text)) || !orr_shell_enter(r)) {
@@ -312,6 +314,31 @@ static void builtin_read(reader *r, const raw_words *words) {
     }
 }
 
+/* A sourced file takes its place in the text; its lines count as the line that names it. */
+static void source_file(reader *r, raw_word file) {
+    orr_shell_word word = orr_shell_finish(r, file);
+    const char *name = word.text;
+    bool complete = word.unknown == NULL;
+    if (!complete) { /* what stands behind the last unknown part */
+        const char *mark = strrchr(file.text, MARK_UNKNOWN);
+        name = orr_shell_plain(r, mark);
+        name += strspn(name, "/");
+    }
+    size_t length = 0;
+    const char *text = NULL;
+    if (r->options->load != NULL && name[0] != '\0') {
+        text = r->options->load(r->options->user, name, complete, &length);
+    }
+    if (text == NULL || length > ORR_SHELL_MAX_BYTES) {
+        orr_shell_remark(r, file.line, "the file %s is not read", word.text);
+        return;
+    }
+    if (!complete) {
+        orr_shell_remark(r, file.line, "%s is taken to be %s beside the script", word.text, name);
+    }
+    (void)read_again(r, clean(r->arena, text, &length));
+}
+
 /* Commands that are run for their answer. */
 static bool asks(const char *name) {
     static const char *const names[] = {"grep", "egrep", "command", "which", "type",
@@ -362,8 +389,7 @@ static tri run_words(reader *r, raw_words *words) {
         return YES;
     }
     if ((strcmp(name, "source") == 0 || strcmp(name, ".") == 0) && words->count > 1) {
-        orr_shell_remark(r, words->at[0].line, "the file %s is not read",
-                         orr_shell_finish(r, words->at[1]).text);
+        source_file(r, words->at[1]);
         return YES;
     }
     const char *script = inner_script(words);
@@ -398,6 +424,26 @@ static void read_redirect(reader *r) {
     if (heredoc && target.count > 0) {
         orr_shell_add(r, &r->heredoc, target.at[0].text, line);
     }
+}
+
+/* "<PATH TO DATA>" of a template: no redirection was meant. */
+static size_t placeholder(const reader *r) {
+    size_t n = 1;
+    if (look(r, 0) != '<' || !is_name_start(look(r, 1))) {
+        return 0;
+    }
+    while (n < 80 && (is_name_char(look(r, n)) || look(r, n) == ' ' || look(r, n) == '-' ||
+                      look(r, n) == '.' || look(r, n) == '/')) {
+        n++;
+    }
+    return look(r, n) == '>' && look(r, n - 1) != ' ' ? n + 1 : 0;
+}
+
+static void read_placeholder(reader *r, raw_words *words, size_t length) {
+    orr_text text = orr_text_new(r->arena, 4096);
+    orr_shell_mark(r, &text, MARK_UNKNOWN, orr_arena_copy(r->arena, r->text + r->pos, length));
+    orr_shell_add(r, words, orr_text_done(&text), r->line);
+    r->pos += length;
 }
 
 static bool at_redirect(const reader *r) {
@@ -436,6 +482,8 @@ static tri simple_read(reader *r) {
         }
         if (look(r, 0) == '#') {
             skip_comment(r);
+        } else if ((target = placeholder(r)) > 0) {
+            read_placeholder(r, &words, target);
         } else if (at_redirect(r)) {
             read_redirect(r);
         } else if (is_meta(look(r, 0)) && !(look(r, 0) == '<' || look(r, 0) == '>')) {
@@ -848,30 +896,56 @@ static char *clean(orr_arena *arena, const char *text, size_t *length) {
     return copy;
 }
 
-orr_status orr_shell_read(orr_arena *arena, const char *name, const char *text, size_t length,
-                          const orr_shell_given *given, size_t given_count, orr_shell *out,
-                          orr_err *err) {
+static const orr_shell_variable *variables(reader *r, size_t *count) {
+    orr_shell_variable *list = ORR_NEW_ARRAY(r->arena, orr_shell_variable, r->var_count + 1);
+    *count = 0;
+    for (size_t i = 0; i < r->var_count && going(r); i++) {
+        const shell_var *var = r->var[i];
+        raw_words fields = {0};
+        for (size_t k = 0; var->set && k < var->value.count && going(r); k++) {
+            orr_shell_split(r, &fields, var->value.at[k]);
+        }
+        orr_shell_word *word = ORR_NEW_ARRAY(r->arena, orr_shell_word, fields.count + 1);
+        for (size_t k = 0; k < fields.count; k++) {
+            word[k] = orr_shell_finish(r, fields.at[k]);
+        }
+        list[(*count)++] =
+            (orr_shell_variable){.name = var->name, .word = word, .count = fields.count};
+    }
+    return list;
+}
+
+orr_status orr_shell_read(orr_arena *arena, const orr_shell_options *options, const char *text,
+                          size_t length, orr_shell *out, orr_err *err) {
+    static const orr_shell_options nothing = {0};
+    options = options != NULL ? options : &nothing;
     if (length > ORR_SHELL_MAX_BYTES) {
         return orr_fail(err, ORR_E_LIMIT, "a shell script of %zu bytes is too large: at most %d",
                         length, (int)ORR_SHELL_MAX_BYTES);
     }
-    reader r = {.arena = arena, .name = name, .line = 1, .err = err, .status = ORR_OK};
+    reader r = {.arena = arena,
+                .name = options->name,
+                .options = options,
+                .line = 1,
+                .err = err,
+                .status = ORR_OK};
     r.text = clean(arena, text, &length);
     r.end = length;
-    for (size_t i = 0; i < given_count; i++) {
+    for (size_t i = 0; i < options->given_count; i++) {
         raw_words value = {0};
-        orr_shell_add(&r, &value, given[i].value, 1);
-        orr_shell_set(&r, given[i].name, value, false);
+        orr_shell_add(&r, &value, options->given[i].value, 1);
+        orr_shell_set(&r, options->given[i].name, value, false);
     }
     static const char *const none[] = {NULL};
     while (going(&r) && r.pos < r.end) {
         (void)list_read(&r, none);
         orr_shell_step(&r); /* a stray closer */
     }
-    orr_map_release(&r.vars);
     *out = (orr_shell){.command = r.command,
                        .command_count = r.command_count,
                        .note = r.note,
                        .note_count = r.note_count};
+    out->variable = variables(&r, &out->variable_count);
+    orr_map_release(&r.vars);
     return r.status;
 }

@@ -47,18 +47,40 @@ typedef struct orr_shell_given {
     const char *name, *value;
 } orr_shell_given;
 
+/* A variable at the end of the script. */
+typedef struct orr_shell_variable {
+    const char *name;
+    const orr_shell_word *word; /* split at blanks, as an unquoted use would be */
+    size_t count;
+} orr_shell_variable;
+
+/* Text of a file that the script sources, NULL when it cannot be had. complete: the name is known
+ * whole, else it is what follows a part that only a run could tell. */
+typedef const char *(*orr_shell_load_fn)(void *user, const char *name, bool complete,
+                                         size_t *length);
+
+/* Everything but the text; zero-initialised: nothing given, no files. */
+typedef struct orr_shell_options {
+    const char *name; /* serves messages; may be NULL */
+    const orr_shell_given *given;
+    size_t given_count;
+    orr_shell_load_fn load; /* NULL: no file is read */
+    void *user;
+} orr_shell_options;
+
 typedef struct orr_shell {
     const orr_shell_command *command; /* in order; assignments and tests are not among them */
     size_t command_count;
     const orr_shell_note *note;
     size_t note_count;
+    const orr_shell_variable *variable; /* in order of their first assignment */
+    size_t variable_count;
 } orr_shell;
 
-/* name (may be NULL) serves messages. ORR_E_SYNTAX: a quote or bracket that is never closed;
+/* options may be NULL. ORR_E_SYNTAX: a quote or bracket that is never closed;
  * ORR_E_LIMIT: see above. */
-orr_status orr_shell_read(orr_arena *arena, const char *name, const char *text, size_t length,
-                          const orr_shell_given *given, size_t given_count, orr_shell *out,
-                          orr_err *err);
+orr_status orr_shell_read(orr_arena *arena, const orr_shell_options *options, const char *text,
+                          size_t length, orr_shell *out, orr_err *err);
 
 /* Shell pattern (* ? and [sets]) against a whole text; bounded work. */
 bool orr_shell_match(const char *pattern, const char *text);

@@ -36,6 +36,9 @@ typedef struct reader {
     size_t pos, end;
     uint32_t line;
     orr_map vars;
+    shell_var **var; /* the same, in order */
+    size_t var_count, var_capacity;
+    const orr_shell_options *options;
     const char **mark; /* explanations */
     size_t mark_count, mark_capacity;
     orr_shell_command *command;
@@ -94,6 +97,8 @@ static inline bool is_meta(char c) {
 }
 /* One word at the cursor into fields. split: unquoted expansions break at blanks. */
 void orr_shell_word_read(reader *r, raw_words *out, bool split);
+/* A value as an unquoted use would split it. */
+void orr_shell_split(reader *r, raw_words *out, raw_word value);
 /* From the cursor (after an opening "$(" or "(") past the matching parenthesis. */
 void orr_shell_skip_parens(reader *r);
 /* Text up to the closing character, expanded as in double quotes; the cursor ends behind it. */

@@ -152,6 +152,16 @@ static shell_var *var_slot(reader *r, const char *name) {
         var = ORR_NEW(r->arena, shell_var);
         var->name = orr_arena_text(r->arena, name);
         orr_map_put(&r->vars, r->arena, name, strlen(name), var);
+        if (r->var_count == r->var_capacity) {
+            size_t capacity = r->var_capacity == 0 ? 64 : r->var_capacity * 2;
+            shell_var **list = ORR_NEW_ARRAY(r->arena, shell_var *, capacity);
+            if (r->var_count > 0) {
+                memcpy(list, r->var, r->var_count * sizeof *list);
+            }
+            r->var = list;
+            r->var_capacity = capacity;
+        }
+        r->var[r->var_count++] = var;
         (void)orr_shell_spend(r, 128);
     }
     return var;

@@ -650,3 +650,9 @@ void orr_shell_word_read(reader *r, raw_words *out, bool split) {
     }
     close_field(r, &b);
 }
+
+void orr_shell_split(reader *r, raw_words *out, raw_word value) {
+    builder b = builder_new(r, out, true);
+    put_split(r, &b, value.text, value.line);
+    close_field(r, &b);
+}

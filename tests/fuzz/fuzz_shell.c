@@ -9,8 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     orr_arena *arena = orr_arena_new();
     orr_shell shell;
     orr_err err = {0};
-    if (orr_shell_read(arena, "fuzz.sh", (const char *)data, size, NULL, 0, &shell, &err) ==
-        ORR_OK) {
+    if (orr_shell_read(arena, NULL, (const char *)data, size, &shell, &err) == ORR_OK) {
         for (size_t i = 0; i < shell.command_count; i++) {
             if (shell.command[i].count == 0) {
                 __builtin_trap();

@@ -11,6 +11,7 @@
 #include "exchange/shell.h"
 
 static orr_arena *arena;
+static const orr_shell_options named = {.name = "t.sh"};
 
 static int setup(void **state) {
     (void)state;
@@ -26,7 +27,7 @@ static int teardown(void **state) {
 static orr_shell read_text(const char *text) {
     orr_shell shell;
     orr_err err = {0};
-    orr_status status = orr_shell_read(arena, "t.sh", text, strlen(text), NULL, 0, &shell, &err);
+    orr_status status = orr_shell_read(arena, &named, text, strlen(text), &shell, &err);
     if (status != ORR_OK) {
         print_error("%s\n", err.message);
     }
@@ -136,6 +137,8 @@ static const shell_case cases[] = {
     {"f() { run a; }\nf", "f"},
     {"{ run a; }", "run|a"},
     {"nohup run a &", "nohup|run|a"},
+    {"run --data <PATH TO DATA> --x 1", "run|--data|<<PATH TO DATA>>|--x|1"},
+    {"run <in >out a", "run|a"},
 };
 
 static void scripts_expand_as_a_shell_would(void **state) {
@@ -175,9 +178,9 @@ static void given_variables_stand_first(void **state) {
     (void)state;
     orr_shell shell;
     orr_shell_given given[] = {{"SLURM_NNODES", "4"}};
+    orr_shell_options options = {.given = given, .given_count = 1};
     const char *text = "run ${SLURM_NNODES:-1}";
-    assert_int_equal(orr_shell_read(arena, NULL, text, strlen(text), given, 1, &shell, NULL),
-                     ORR_OK);
+    assert_int_equal(orr_shell_read(arena, &options, text, strlen(text), &shell, NULL), ORR_OK);
     assert_string_equal(shell.command[0].word[1].text, "4");
     assert_null(shell.command[0].word[1].assumed);
 }
@@ -185,10 +188,45 @@ static void given_variables_stand_first(void **state) {
 static void refused(const char *text, orr_status status, uint32_t line, const char *part) {
     orr_shell shell;
     orr_err err = {0};
-    assert_int_equal(orr_shell_read(arena, "t.sh", text, strlen(text), NULL, 0, &shell, &err),
-                     status);
+    assert_int_equal(orr_shell_read(arena, &named, text, strlen(text), &shell, &err), status);
     assert_int_equal(err.line, line);
     assert_non_null(strstr(err.message, part));
+}
+
+static const char *load(void *user, const char *name, bool complete, size_t *length) {
+    (void)user;
+    const char *text = strcmp(name, "conf/a.sh") == 0 ? (complete ? "A=1" : "A=2; B=$A") : NULL;
+    *length = text != NULL ? strlen(text) : 0;
+    return text;
+}
+
+static void sourced_files_come_from_the_caller(void **state) {
+    (void)state;
+    static const char *const texts[][2] = {
+        {"source conf/a.sh; run $A", "1"},
+        {"D=$(dirname $0); . \"$D/conf/a.sh\"; run $B", "2"},
+        {"if false; then . conf/a.sh; fi; run ${A:-3}", "3"},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        orr_shell shell;
+        orr_shell_options options = {.load = load};
+        assert_int_equal(
+            orr_shell_read(arena, &options, texts[i][0], strlen(texts[i][0]), &shell, NULL),
+            ORR_OK);
+        assert_string_equal(shell.command[shell.command_count - 1].word[1].text, texts[i][1]);
+    }
+    orr_shell shell = read_text(". conf/a.sh\nrun $A");
+    assert_int_equal(shell.note_count, 1);
+    assert_non_null(shell.command[0].word[1].unknown);
+}
+
+static void variables_are_kept(void **state) {
+    (void)state;
+    orr_shell shell = read_text("A=\"x 1 $(f)\"\nB=(y 'z w')\nunset A");
+    assert_int_equal(shell.variable_count, 2);
+    assert_int_equal(shell.variable[0].count, 0);
+    assert_string_equal(shell.variable[1].name, "B");
+    assert_int_equal(shell.variable[1].count, 3);
 }
 
 static void broken_text_is_refused_with_its_line(void **state) {
@@ -219,15 +257,14 @@ static void growth_and_depth_are_bounded(void **state) {
         orr_text_add(&ifs, "if ((");
     }
     orr_shell shell;
-    orr_status status =
-        orr_shell_read(arena, NULL, orr_text_done(&ifs), ifs.length, NULL, 0, &shell, NULL);
+    orr_status status = orr_shell_read(arena, NULL, orr_text_done(&ifs), ifs.length, &shell, NULL);
     assert_true(status == ORR_E_LIMIT || status == ORR_E_SYNTAX);
     /* a self-reference grows once, it does not loop */
     assert_string_equal(last("L=\"$L $L x\"; run $L"), "run|<$L>|<$L>|x");
     size_t length = ORR_SHELL_MAX_BYTES + 1;
     char *big = orr_arena_alloc(arena, length);
     memset(big, 'a', length);
-    assert_int_equal(orr_shell_read(arena, NULL, big, length, NULL, 0, &shell, NULL), ORR_E_LIMIT);
+    assert_int_equal(orr_shell_read(arena, NULL, big, length, &shell, NULL), ORR_E_LIMIT);
 }
 
 static void marks_cannot_be_forged(void **state) {
@@ -236,8 +273,7 @@ static void marks_cannot_be_forged(void **state) {
     const char text[] = "run \x01"
                         "aaaa \x02"
                         "aaaa a\0b";
-    assert_int_equal(orr_shell_read(arena, NULL, text, sizeof text - 1, NULL, 0, &shell, NULL),
-                     ORR_OK);
+    assert_int_equal(orr_shell_read(arena, NULL, text, sizeof text - 1, &shell, NULL), ORR_OK);
     assert_string_equal(shell.command[0].word[1].text, "?aaaa");
     assert_null(shell.command[0].word[1].unknown);
     assert_string_equal(shell.command[0].word[3].text, "a?b");
@@ -260,6 +296,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(words_know_their_line, setup, teardown),
         cmocka_unit_test_setup_teardown(undecided_commands_say_so, setup, teardown),
         cmocka_unit_test_setup_teardown(given_variables_stand_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(sourced_files_come_from_the_caller, setup, teardown),
+        cmocka_unit_test_setup_teardown(variables_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_text_is_refused_with_its_line, setup, teardown),
         cmocka_unit_test_setup_teardown(growth_and_depth_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(marks_cannot_be_forged, setup, teardown),
