@@ -18,23 +18,25 @@ typedef struct orr_job {
     orr_ctx *ctx;
     orr_arena *arena;
     const orr_tree *args;
-    orr_tree *inputs;      /* map: what the answer is about, as resolved */
-    orr_tree *assumptions; /* list of {key, value, why} */
-    orr_tree *result;      /* map */
-    orr_tree *warnings;    /* list of {code, message, path} */
+    orr_tree *inputs;             /* map: what the answer is about, as resolved */
+    orr_tree *assumptions;        /* list of {key, value, why} */
+    orr_tree *result;             /* map */
+    orr_tree *warnings;           /* list of {code, message, path} */
+    const orr_evidence *evidence; /* that the call named, in use; NULL: none */
 } orr_job;
 
 typedef orr_status (*orr_command_fn)(orr_job *job, orr_err *err);
 
 /* Groups of arguments that commands share. */
 typedef enum orr_args_bit {
-    ORR_ARGS_PLAN = 1 << 0,   /* FILE and the plan keys */
-    ORR_ARGS_ANCHOR = 1 << 1, /* anchor */
-    ORR_ARGS_NAME = 1 << 2,   /* NAME, required */
-    ORR_ARGS_LEDGER = 1 << 3, /* rank */
-    ORR_ARGS_FILE = 1 << 4,   /* FILE, required */
-    ORR_ARGS_STUDY = 1 << 5,  /* what validate takes */
-    ORR_ANSWER_FLAT = 1 << 15 /* the keys of the result stand in the envelope itself */
+    ORR_ARGS_PLAN = 1 << 0,      /* FILE and the plan keys */
+    ORR_ARGS_ANCHOR = 1 << 1,    /* anchor */
+    ORR_ARGS_NAME = 1 << 2,      /* NAME, required */
+    ORR_ARGS_LEDGER = 1 << 3,    /* rank */
+    ORR_ARGS_FILE = 1 << 4,      /* FILE, required */
+    ORR_ARGS_STUDY = 1 << 5,     /* what validate takes */
+    ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
+    ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
 
 typedef struct orr_command {
@@ -77,6 +79,19 @@ extern const orr_catalog orr_catalog_models, orr_catalog_hardware, orr_catalog_c
 /* Adds `advice` to the result of a legal plan that does not fit with ease: {changes: [{key, value,
  * fits, frees_bytes, throughput_change_frac ...}], fits_from_gpus | never}. */
 orr_status orr_job_advise(orr_job *job, const orr_resolved *resolved, orr_err *err);
+
+/* Reads the evidence that a call names and has the engine prefer it; nothing when it names none.
+ * device and software: of the plan; NULL: those of the evidence itself. */
+orr_status orr_job_use_evidence(orr_job *job, const orr_accelerator *device, const char *software,
+                                orr_err *err);
+/* Its use by a plan, as result.evidence; disagreements become warnings. */
+orr_status orr_job_put_evidence(orr_job *job, const orr_resolved *resolved, orr_err *err);
+/* A measured step of the evidence as an anchor, unless the call gave one. */
+orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err);
+orr_status orr_command_evidence_show(orr_job *job, orr_err *err);
+orr_status orr_command_evidence_merge(orr_job *job, orr_err *err);
+/* Fields of ORR_ARGS_EVIDENCE, appended. */
+void orr_evidence_arguments(orr_arena *arena, orr_tree *fields);
 
 /* Adds {code, message, path} to the warnings; path may be NULL. */
 void orr_job_warn(orr_job *job, const char *code, const char *path, const char *format, ...)

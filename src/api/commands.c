@@ -4,7 +4,7 @@
 const orr_command orr_command_table[] = {
     {"project", "plan", "how fast a plan runs, whether it fits, and why",
      "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192",
-     ORR_ARGS_PLAN | ORR_ARGS_ANCHOR, orr_command_project, NULL},
+     ORR_ARGS_PLAN | ORR_ARGS_ANCHOR | ORR_ARGS_EVIDENCE, orr_command_project, NULL},
     {"memory", "plan", "bytes on every rank, and what they are",
      "--model llama-3.1-70b --hardware h100 --gpus 64 --tp 8 --pp 4 --mbs 1 --gbs 64 --seq 8192",
      ORR_ARGS_PLAN | ORR_ARGS_LEDGER, orr_command_memory, NULL},
@@ -38,6 +38,10 @@ const orr_command orr_command_table[] = {
      "--runs data/validation/runs.csv --models data/validation/models.json "
      "--tiers data/validation/tiers.csv --anchored",
      ORR_ARGS_STUDY | ORR_ANSWER_FLAT, orr_command_validate, NULL},
+    {"evidence show", "evidence", "what files of measurements hold, and for which device",
+     "b200.json", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_show, NULL},
+    {"evidence merge", "evidence", "one file of measurements from several, by device",
+     "a.json,b.csv.gz", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_merge, NULL},
     {"rules", "about", "every legality rule", "", 0, orr_command_rules, NULL},
     {"schema", "about", "JSON Schema of a command's arguments", "project", ORR_ARGS_NAME,
      orr_command_schema, NULL},
@@ -58,14 +62,23 @@ static void add_field(orr_arena *arena, orr_tree *fields, const char *name, cons
 orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     bool plan = (command->args & ORR_ARGS_PLAN) != 0;
     if ((command->args & ORR_ARGS_STUDY) != 0) {
-        return orr_validate_fields(arena);
+        orr_tree *study = orr_validate_fields(arena);
+        orr_evidence_arguments(arena, study);
+        return study;
     }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {
         add_field(arena, fields, "name", "text", true,
                   "name in the catalog, or a file by its path");
     }
-    if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
+    if ((command->args & ORR_ARGS_EVIDENCE) != 0) {
+        orr_evidence_arguments(arena, fields);
+    }
+    bool measured = (command->args & (ORR_ARGS_EVIDENCE | ORR_ARGS_PLAN)) == ORR_ARGS_EVIDENCE;
+    if ((command->args & ORR_ARGS_FILE) != 0 && measured) {
+        add_field(arena, fields, "file", "text", true, "files of evidence, separated by commas");
+        add_field(arena, fields, "write", "text", false, "write the merged evidence to this path");
+    } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
         add_field(arena, fields, "file", "text", true,
                   "Megatron launch script, or plan file (YAML or JSON); options override it");
     }

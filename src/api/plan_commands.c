@@ -50,7 +50,8 @@ static void report_import(orr_job *job, const orr_import *import) {
 }
 
 static bool is_plan_key(const char *key) {
-    static const char *const others[] = {"file", "anchor", "rank"};
+    static const char *const others[] = {"file",     "anchor",          "rank",
+                                         "evidence", "evidence_accept", "evidence_use"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(key, others[i]) == 0) {
             return false;
@@ -200,15 +201,19 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
     orr_anchor anchor;
     ORR_TRY(parse_anchor(job->args, &anchor, err));
     ORR_TRY(resolve(job, &resolved, err));
+    ORR_TRY(orr_job_use_evidence(job, resolved.cluster->accelerator, resolved.software->name, err));
+    ORR_TRY(orr_job_step_anchor(job, &anchor, err));
     orr_tree *verdict = orr_tree_new_map(job->arena);
     legality answer = check_rules(job, &resolved, verdict);
     if (answer.legal && resolved.plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN) {
         ORR_TRY(project_unknown(job, &resolved, &anchor, verdict, err));
+        ORR_TRY(orr_job_put_evidence(job, &resolved, err));
     } else if (answer.legal) {
         orr_projection projection;
         ORR_TRY(orr_project(job->ctx->engine, job->arena, &resolved, &anchor, &projection, err));
         job->result = orr_projection_write(job->arena, &projection);
         put_fit(job->arena, verdict, &projection.memory, NULL);
+        ORR_TRY(orr_job_put_evidence(job, &resolved, err));
         ORR_TRY(orr_job_advise(job, &resolved, err));
     } else {
         orr_tree_put_bool(job->arena, verdict, "fits", false);

@@ -56,7 +56,7 @@ static const orr_field fields[] = {
                  "short of it is exit code 4"),
 };
 static const orr_schema schema = {
-    .title = "validate", .fields = fields, .count = sizeof fields / sizeof *fields, .open = false};
+    .title = "validate", .fields = fields, .count = sizeof fields / sizeof *fields, .open = true};
 
 orr_tree *orr_validate_fields(orr_arena *arena) {
     return orr_schema_fields(&schema, arena);
@@ -121,6 +121,7 @@ orr_status orr_command_validate(orr_job *job, orr_err *err) {
     validate_args args = {0};
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
     ORR_TRY(check_forms(&args, err));
+    ORR_TRY(orr_job_use_evidence(job, NULL, NULL, err));
     job->inputs = orr_tree_copy(job->arena, job->args);
     ORR_TRY(judge(job, &args, err));
     ORR_TRY(write_extras(job, &args, err));

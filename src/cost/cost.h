@@ -8,6 +8,7 @@
 #define ORR_COST_H
 
 #include "cluster/cluster.h"
+#include "evidence/evidence.h"
 #include "program/program.h"
 #include "software/software.h"
 
@@ -36,6 +37,10 @@ struct orr_calibration;
 orr_status orr_cost_table_of(orr_arena *arena, const struct orr_calibration *calibration,
                              const orr_cluster *cluster, const orr_software *software,
                              const orr_cost_table **out, orr_err *err);
+/* A table with measurements before its models; the set must outlive it. */
+const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_table *base,
+                                              const orr_evidence *evidence);
+const orr_evidence *orr_cost_table_evidence(const orr_cost_table *table); /* NULL: none */
 /* One op, alone on the device. */
 orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op);
 /* One collective of a group; rank_bytes as in orr_collective. */
@@ -44,6 +49,20 @@ orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, d
 /* Memory traffic of a family, `kernels` launches. */
 orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
                          uint32_t kernels);
+
+/* Where a price comes from. */
+typedef enum orr_cost_how { ORR_BY_MODEL = 0, ORR_BY_NEIGHBOURS, ORR_BY_EXACT } orr_cost_how;
+typedef struct orr_measured {
+    orr_cost cost;
+    double model_s;                    /* what the model alone says */
+    uint8_t how;                       /* orr_cost_how */
+    const orr_evidence_record *record; /* of an exact match */
+    double octaves;                    /* to the nearest neighbour */
+} orr_measured;
+orr_measured orr_cost_explain(const orr_cost_table *table, const orr_op *op);
+/* The key by which an op's evidence is found: bytes as priced, groups as the cluster places them;
+ * false when it has none. */
+bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_key *key);
 
 /* All ops of an object priced. */
 typedef struct orr_priced {

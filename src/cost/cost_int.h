@@ -40,7 +40,9 @@ struct orr_prices_table {
     orr_machine attention_machine;
     double memory_Bps[ORR_MEMOP_COUNT]; /* attained */
     orr_curve curve[ORR_COLLECTIVE_COUNT];
-    struct orr_memo *memo; /* filled as prices are asked for; never changes an answer */
+    const orr_evidence *evidence;   /* NULL: models alone */
+    const double *evidence_model_s; /* what they say of each record */
+    struct orr_memo *memo;          /* filled as prices are asked for; never changes an answer */
 };
 
 /* policy.c: which algorithm a library takes, and what it costs. */
@@ -53,6 +55,11 @@ orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, doub
 double orr_bus_factor(orr_collective kind, double ranks);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */
 orr_segments orr_curve_at(const orr_curve *curve, double ranks);
+
+/* from_evidence.c: the best that is known of a key, given what the model says of it. */
+orr_cost orr_cost_best(const orr_cost_table *table, const orr_evidence_key *key, orr_cost model);
+orr_measured orr_measured_of(const orr_cost_table *table, const orr_evidence_key *key,
+                             orr_cost model);
 
 /* memo.c: prices of GEMM shapes, shared by threads without locks. */
 typedef struct orr_memo_key {

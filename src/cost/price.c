@@ -174,24 +174,55 @@ static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
                       assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
 }
 
-orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
-                         uint32_t kernels) {
+static orr_cost model_memory(const orr_cost_table *table, orr_memop family, double bytes,
+                             uint32_t kernels) {
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
     return (orr_cost){kernels * table->arch->memory_start_s + bytes / table->memory_Bps[family],
                       table->arch->memory_error_frac,
                       assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
 }
 
+static orr_evidence_key memory_key(orr_memop family, double bytes, uint32_t kernels) {
+    orr_evidence_key key = {.kind = ORR_OP_MEMORY, .sub = (uint8_t)family};
+    key.dim[0] = (uint64_t)(bytes + 0.5);
+    key.dim[1] = kernels;
+    return key;
+}
+
+orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
+                         uint32_t kernels) {
+    orr_evidence_key key = memory_key(family, bytes, kernels);
+    return orr_cost_best(table, &key, model_memory(table, family, bytes, kernels));
+}
+
+static orr_evidence_key collective_key(orr_collective kind, double rank_bytes, orr_group group) {
+    orr_evidence_key key = {.kind = ORR_OP_COLLECTIVE, .sub = (uint8_t)kind};
+    key.dim[0] = (uint64_t)(rank_bytes + 0.5);
+    key.dim[1] = group.size;
+    key.dim[2] = orr_max_u32(1, group.domains);
+    return key;
+}
+
+static orr_cost collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
+                           orr_group group, uint32_t topk, uint32_t experts) {
+    orr_cost model = orr_policy_price(table, kind, rank_bytes, group, topk, experts);
+    /* Tokens that cross to a domain once are not a plain exchange between domains. */
+    if (group.size <= 1 || (topk > 0 && group.domains > 1)) {
+        return model;
+    }
+    orr_evidence_key key = collective_key(kind, rank_bytes, group);
+    return orr_cost_best(table, &key, model);
+}
+
 orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
                              orr_group group) {
-    return orr_policy_price(table, kind, rank_bytes, group, 0, 0);
+    return collective(table, kind, rank_bytes, group, 0, 0);
 }
 
 static orr_cost price_collective(const orr_cost_table *table, const orr_op *op) {
     orr_group group = orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
-    orr_cost cost =
-        orr_policy_price(table, (orr_collective)op->sub, (double)op->shape.comm.rank_bytes, group,
-                         op->shape.comm.topk, op->shape.comm.experts);
+    orr_cost cost = collective(table, (orr_collective)op->sub, (double)op->shape.comm.rank_bytes,
+                               group, op->shape.comm.topk, op->shape.comm.experts);
     if (op->stream == ORR_STREAM_TP && group.size > 1) {
         cost.time_s += table->software->tp_fixed_s;
     }
@@ -212,11 +243,34 @@ static double memory_bytes(const orr_cost_table *table, const orr_op *op) {
     return op->bytes * (op->phase == ORR_PHASE_FORWARD ? forward : backward);
 }
 
+bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_key *key) {
+    if (op->kind == ORR_OP_MEMORY) {
+        *key = memory_key((orr_memop)op->sub, memory_bytes(table, op), op->shape.memory.kernels);
+        return true;
+    }
+    if (op->kind == ORR_OP_COLLECTIVE) {
+        orr_group group =
+            orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
+        *key = collective_key((orr_collective)op->sub, (double)op->shape.comm.rank_bytes, group);
+        return group.size > 1 && (op->shape.comm.topk == 0 || group.domains <= 1);
+    }
+    return orr_evidence_key_of(op, key);
+}
+
+/* GEMMs and attention: evidence of the op itself before the model. */
+static orr_cost best_of_op(const orr_cost_table *table, const orr_op *op, orr_cost model) {
+    orr_evidence_key key;
+    if (table->evidence == NULL || !orr_evidence_key_of(op, &key)) {
+        return model;
+    }
+    return orr_cost_best(table, &key, model);
+}
+
 orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op) {
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_GEMM:
-    case ORR_OP_GROUPED_GEMM: return price_gemm_once(table, op);
-    case ORR_OP_ATTENTION: return price_attention(table, op);
+    case ORR_OP_GROUPED_GEMM: return best_of_op(table, op, price_gemm_once(table, op));
+    case ORR_OP_ATTENTION: return best_of_op(table, op, price_attention(table, op));
     case ORR_OP_MEMORY:
         return orr_cost_memory(table, (orr_memop)op->sub, memory_bytes(table, op),
                                op->shape.memory.kernels);

@@ -28,6 +28,7 @@ void orr_engine_free(orr_engine *engine) {
     orr_map_release(&engine->priced);
     orr_map_release(&engine->times);
     orr_linker_free(engine->linker);
+    orr_engine_release_evidence(engine);
     orr_arena_free(engine->scratch);
     orr_arena_free(engine->arena);
     orr_release(engine);
@@ -40,6 +41,7 @@ typedef struct table_key {
     orr_fabric fabric;
     orr_software software;
     orr_tier tier[ORR_MAX_TIERS];
+    const orr_evidence *evidence;
     uint64_t names;
     uint32_t tier_count, gpus_per_node;
     uint32_t domain; /* accelerators that are there in one: groups depend on it */
@@ -96,6 +98,7 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
                             orr_err *err) {
     table_key key;
     make_table_key(cluster, software, &key);
+    key.evidence = orr_engine_evidence_for(engine, cluster);
     void *known = orr_map_get(&engine->tables, &key, sizeof key);
     if (known == NULL) {
         orr_software *profile = ORR_NEW(engine->arena, orr_software);
@@ -111,6 +114,9 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
         }
         ORR_TRY(orr_cost_table_of(engine->arena, engine->calibration,
                                   keep_cluster(engine->arena, cluster), profile, &made, err));
+        if (key.evidence != NULL) {
+            made = orr_cost_table_measured(engine->arena, made, key.evidence);
+        }
         const orr_cost_table **slot = ORR_NEW(engine->arena, const orr_cost_table *);
         *slot = made;
         orr_map_put(&engine->tables, engine->arena, &key, sizeof key, slot);
@@ -159,7 +165,9 @@ const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *
     orr_part_time *known = (orr_part_time *)orr_map_get(&engine->times, &key, sizeof key);
     if (known == NULL) {
         known = ORR_NEW(engine->arena, orr_part_time);
-        orr_timeline_object(priced_object(engine, table, object), software, mode, known);
+        const orr_priced *priced =
+            orr_engine_in_situ(engine, table, software, priced_object(engine, table, object));
+        orr_timeline_object(priced, software, mode, known);
         orr_map_put(&engine->times, engine->arena, &key, sizeof key, known);
     }
     return known;

@@ -19,6 +19,7 @@ typedef struct stage_times {
     int64_t *f, *b, *w;   /* per chunk, picoseconds */
     int64_t *hop;         /* [pp] */
     double hop_error_frac;
+    uint8_t hop_provenance;
 } stage_times;
 
 static void add_scaled(orr_phase_time *sum, const orr_phase_time *part, double n) {
@@ -106,6 +107,7 @@ static void time_hops(const orr_program *program, const orr_cost_table *table, s
         orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
         orr_cost cost = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
         times->hop[r] = orr_ps(cost.time_s * factor);
+        times->hop_provenance = cost.provenance;
         times->hop_error_frac = orr_max_f64(times->hop_error_frac, cost.relerr_frac);
     }
 }
@@ -264,19 +266,21 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     ORR_TRY(orr_order_play(program->order, &d, false, scratch, &play, err));
 
     uint32_t last = 0;
-    double last_s = -1, dp_s = 0, dp_error_s = 0, optimizer_s = 0, optimizer_error_s = 0;
+    double last_s = -1, optimizer_s = 0, optimizer_error_s = 0;
+    orr_step_end closing = {0};
+    uint8_t optimizer_provenance = ORR_FROM_MODEL;
     for (uint32_t r = 0; r < pipe->pp; r++) {
         orr_step_end end = orr_step_end_cost(program, table, r, times.kind, &play);
         double end_s = (double)play.rank_end[r] * ORR_PS + end.dp_s;
         if (end_s > last_s) {
             last_s = end_s;
             last = r;
-            dp_s = end.dp_s;
-            dp_error_s = end.dp_error_s;
+            closing = end;
         }
         if (end.optimizer_s > optimizer_s) {
             optimizer_s = end.optimizer_s;
             optimizer_error_s = end.optimizer_error_s;
+            optimizer_provenance = end.optimizer_provenance;
         }
     }
 
@@ -293,12 +297,19 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;
     out->slice_s[ORR_SLICE_BUBBLE] = orr_max_f64(0, end_s - busy_s - hops_s);
-    out->slice_s[ORR_SLICE_DP] += dp_s;
+    out->slice_s[ORR_SLICE_DP] += closing.dp_s;
     out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer_s;
     out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
     double hop_error_s = hops_s * times.hop_error_frac;
-    variance +=
-        dp_error_s * dp_error_s + optimizer_error_s * optimizer_error_s + hop_error_s * hop_error_s;
+    variance += closing.dp_error_s * closing.dp_error_s + optimizer_error_s * optimizer_error_s +
+                hop_error_s * hop_error_s;
+    /* a bubble is other ranks' compute */
+    for (int p = 0; busy_s > 0 && p < ORR_PROVENANCE_COUNT; p++) {
+        out->provenance_s[p] *= 1 + out->slice_s[ORR_SLICE_BUBBLE] / busy_s;
+    }
+    out->provenance_s[times.hop_provenance] += hops_s;
+    out->provenance_s[closing.dp_provenance] += closing.dp_s;
+    out->provenance_s[optimizer_provenance] += optimizer_s;
     finish(resolved, variance, anchored, out);
     return ORR_OK;
 }

@@ -52,6 +52,13 @@ void orr_engine_free(orr_engine *engine);
  * otherwise do: inputs are then parsed, and what follows is computing. */
 orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, orr_err *err);
 
+/* Measurements that projections of this engine prefer to models, from now on; NULL: none. A set
+ * that orr_engine_read_evidence read lives as long as the engine. */
+orr_status orr_engine_read_evidence(orr_engine *engine, const char *paths,
+                                    const orr_evidence_want *want, const orr_evidence **out,
+                                    orr_err *err);
+void orr_engine_use_evidence(orr_engine *engine, const orr_evidence *evidence);
+
 /* A measured run that corrects its neighbours by one factor on compute. All zero means none. */
 typedef struct orr_anchor {
     double tokens_per_s_per_gpu;
@@ -68,6 +75,10 @@ orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_re
 /* The ledger of one pipeline rank. */
 orr_status orr_project_ledger(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               uint32_t rank, orr_ledger *out, orr_err *err);
+/* What a plan takes from the engine's evidence: {files, distinct, hash, shapes, ops, findings};
+ * NULL when there is none for its accelerator. */
+orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                                orr_tree **out, orr_err *err);
 /* `result` of the envelope without its verdict, and its `memory` (keys: spec/judging.md). */
 orr_tree *orr_memory_write(orr_arena *arena, const orr_memory *memory, uint32_t pp);
 orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);

@@ -14,6 +14,8 @@ struct orr_engine {
     orr_map priced;                     /* priced objects by object and price list */
     orr_map times;                      /* their times by mode */
     orr_arena *scratch;                 /* reset by each projection */
+    const orr_evidence *evidence;       /* preferred to models; NULL: none */
+    struct orr_kept_set *kept;          /* sets read so far */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */
@@ -23,6 +25,13 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
 const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *table,
                                       const orr_software *software, const orr_object *object,
                                       const orr_timeline_mode *mode);
+
+/* The evidence in use when it is of the cluster's accelerator, else NULL. */
+const orr_evidence *orr_engine_evidence_for(const orr_engine *engine, const orr_cluster *cluster);
+void orr_engine_release_evidence(orr_engine *engine);
+/* The prices of an object corrected by its layer measured as a whole, or as they are. */
+const orr_priced *orr_engine_in_situ(orr_engine *engine, const orr_cost_table *table,
+                                     const orr_software *software, const orr_priced *priced);
 
 /* Sums over the layers of one chunk, one micro-batch. */
 typedef struct orr_chunk_time {
@@ -36,6 +45,7 @@ typedef struct orr_step_end {
     double dp_error_s;
     double optimizer_s; /* step, norm, zeroing */
     double optimizer_error_s;
+    uint8_t dp_provenance, optimizer_provenance; /* orr_provenance, the least sure part's */
 } orr_step_end;
 
 /* rank_end and grads_ready (per chunk, of all ranks) come from the play, in picoseconds. */

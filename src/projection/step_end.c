@@ -12,15 +12,21 @@ enum { MAX_CHUNKS = ORR_MAX_VPP };
 /* Cost of reducing (or gathering) `elements` parameters at `element_bytes` each. */
 typedef struct exchange {
     double time_s, error_s;
+    uint8_t provenance; /* the least sure of its parts */
 } exchange;
+
+static exchange joined(exchange a, exchange b) {
+    uint8_t provenance = a.provenance > b.provenance ? a.provenance : b.provenance;
+    return (exchange){a.time_s + b.time_s, a.error_s + b.error_s, provenance};
+}
 
 static exchange collective(const orr_cost_table *table, orr_collective kind, double bytes,
                            orr_group group) {
     if (group.size <= 1 || bytes <= 0) {
-        return (exchange){0, 0};
+        return (exchange){0, 0, 0};
     }
     orr_cost cost = orr_cost_collective(table, kind, bytes, group);
-    return (exchange){cost.time_s, cost.time_s * cost.relerr_frac};
+    return (exchange){cost.time_s, cost.time_s * cost.relerr_frac, cost.provenance};
 }
 
 typedef struct groups {
@@ -60,19 +66,18 @@ static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table
     exchange across = collective(
         table, ORR_ALL_REDUCE,
         g->dense.size == 0 ? 0 : bytes * (double)params->dense / g->dense.size, g->replicas);
-    return (exchange){dense.time_s + expert.time_s + across.time_s,
-                      dense.error_s + expert.error_s + across.error_s};
+    return joined(joined(dense, expert), across);
 }
 
 static exchange gather_params(const orr_resolved *resolved, const orr_cost_table *table,
                               const groups *g, const orr_params *params) {
     if (resolved->plan.shard.kind == ORR_SHARD_NONE) {
-        return (exchange){0, 0};
+        return (exchange){0, 0, 0};
     }
     double bytes = resolved->plan.numeric.param_bytes == 1 ? 1.0 : 2.0;
     exchange dense = collective(table, ORR_ALL_GATHER, bytes * (double)params->dense, g->dense);
     exchange expert = collective(table, ORR_ALL_GATHER, bytes * (double)params->expert, g->expert);
-    return (exchange){dense.time_s + expert.time_s, dense.error_s + expert.error_s};
+    return joined(dense, expert);
 }
 
 /* Local chunks of a rank in the order in which their gradients become ready. */
@@ -102,7 +107,7 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
     bool overlapped =
         (software->dp_overlap_grads || plain) && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double end_s = (double)play->rank_end[rank] * ORR_PS, clock_s = 0;
-    exchange sum = {0, 0};
+    exchange sum = {0, 0, 0};
     order_by_ready(play, rank, vpp, order);
     for (uint32_t i = 0; i < vpp; i++) {
         uint32_t c = order[i];
@@ -114,15 +119,14 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
         double start_s = (double)play->grads_ready[rank * vpp + c] * ORR_PS -
                          software->dp_window_frac * backward_s;
         clock_s = orr_max_f64(clock_s, start_s) + one.time_s;
-        sum.time_s += one.time_s;
-        sum.error_s += one.error_s;
+        sum = joined(sum, one);
     }
     if (!overlapped || sum.time_s <= 0) {
         return sum;
     }
     double exposed_s =
         orr_min_f64(sum.time_s, expose(sum.time_s, clock_s - end_s, software->dp_exposed_min_frac));
-    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s};
+    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s, sum.provenance};
 }
 
 /* Gathers run ahead of the first forward of each chunk, one after the other. */
@@ -134,7 +138,7 @@ static exchange exposed_gather(const orr_program *program, const orr_cost_table 
     uint32_t vpp = resolved->plan.pipe.vpp;
     bool overlapped = software->dp_overlap_params && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double clock_s = 0, late_s = 0;
-    exchange sum = {0, 0};
+    exchange sum = {0, 0, 0};
     for (uint32_t c = 0; c < vpp; c++) {
         const orr_chunk *chunk = orr_program_chunk(program, rank, c);
         const orr_chunk_time *time = &chunk_time[program->chunk[rank * vpp + c]];
@@ -143,15 +147,14 @@ static exchange exposed_gather(const orr_program *program, const orr_cost_table 
                        software->dp_window_frac * time->phase[ORR_PHASE_FORWARD].total_s;
         clock_s += one.time_s;
         late_s = orr_max_f64(late_s, clock_s - use_s);
-        sum.time_s += one.time_s;
-        sum.error_s += one.error_s;
+        sum = joined(sum, one);
     }
     if (!overlapped || sum.time_s <= 0) {
         return sum;
     }
     double exposed_s =
         orr_min_f64(sum.time_s, expose(sum.time_s, late_s, software->dp_exposed_min_frac));
-    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s};
+    return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s, sum.provenance};
 }
 
 static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table *table,
@@ -187,11 +190,14 @@ orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table 
         groups g = data_parallel_groups(resolved);
         exchange reduction = exposed_reduction(program, table, rank, chunk_time, play, &g);
         exchange gather = exposed_gather(program, table, rank, chunk_time, play, &g);
-        end.dp_s = reduction.time_s + gather.time_s;
-        end.dp_error_s = reduction.error_s + gather.error_s;
+        exchange both = joined(reduction, gather);
+        end.dp_s = both.time_s;
+        end.dp_error_s = both.error_s;
+        end.dp_provenance = both.provenance;
     }
     orr_cost optimizer = optimizer_cost(program, table, &params);
     end.optimizer_s = optimizer.time_s;
     end.optimizer_error_s = optimizer.time_s * optimizer.relerr_frac;
+    end.optimizer_provenance = optimizer.provenance;
     return end;
 }

@@ -1,0 +1,210 @@
+/* Measurements in calls: which files, how they are taken, what they changed. */
+#include <stddef.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/os_file.h"
+#include "doc/doc.h"
+#include "evidence/evidence.h"
+
+typedef struct evidence_args {
+    const char *file, *evidence, *write;
+    uint32_t accept, use;
+} evidence_args;
+
+static const char *const accepts[] = {"device", "software", NULL};
+static const char *const uses[] = {"kernel", "layer", "collective", "step", NULL};
+static const orr_field fields[] = {
+    {.name = "evidence",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(evidence_args, evidence),
+     .fallback = "",
+     .doc = "files of measured kernels, layers, collectives or steps, separated by commas; "
+            "preferred to models (docs/evidence.md)"},
+    {.name = "evidence_use",
+     .type = ORR_FIELD_FLAGS,
+     .offset = offsetof(evidence_args, use),
+     .values = uses,
+     .fallback = "kernel,layer,collective,step",
+     .doc = "classes of evidence to use"},
+    {.name = "evidence_accept",
+     .type = ORR_FIELD_FLAGS,
+     .offset = offsetof(evidence_args, accept),
+     .values = accepts,
+     .fallback = "",
+     .doc = "take evidence of another device, or of other software, as if it were the plan's"},
+    {.name = "write",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(evidence_args, write),
+     .fallback = "",
+     .doc = "write the merged evidence to this path"},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+/* Read loosely: the other arguments of a command are not its business. */
+static const orr_schema schema = {
+    .title = "evidence", .fields = fields, .count = FIELDS, .open = true};
+
+void orr_evidence_arguments(orr_arena *arena, orr_tree *into) {
+    orr_tree *list = orr_schema_fields(&schema, arena);
+    for (size_t i = 0; i + 1 < orr_tree_size(list); i++) { /* all but `write` */
+        (void)orr_tree_push(arena, into, orr_tree_copy(arena, orr_tree_at(list, i)));
+    }
+}
+
+static orr_status read_set(orr_job *job, const char *paths, const evidence_args *args,
+                           const orr_accelerator *device, const char *software,
+                           const orr_evidence **out, orr_err *err) {
+    orr_evidence_want want = {
+        .device = device, .software = software, .accept = args->accept, .classes = args->use};
+    return orr_engine_read_evidence(job->ctx->engine, paths, &want, out, err);
+}
+
+static void warn_of_files(orr_job *job, const orr_evidence *set) {
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const orr_evidence_file *file = &set->file[i];
+        if (file->foreign) {
+            orr_job_warn(job, "evidence-foreign", file->path,
+                         "%s was measured on '%s' under '%s': taken because told", file->path,
+                         file->device, file->software);
+        }
+        if (file->missing > 0) {
+            const orr_tree *gap = orr_tree_at(file->gaps, 0);
+            orr_job_warn(job, "evidence-partial", file->path,
+                         "%s is partial: %u could not be measured, first %s (%s)", file->path,
+                         file->missing, orr_tree_text(orr_tree_get(gap, "what"), "?"),
+                         orr_tree_text(orr_tree_get(gap, "why"), "?"));
+        }
+    }
+}
+
+orr_status orr_job_use_evidence(orr_job *job, const orr_accelerator *device, const char *software,
+                                orr_err *err) {
+    evidence_args args = {0};
+    orr_engine_use_evidence(job->ctx->engine, NULL);
+    ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
+    if (args.evidence == NULL) {
+        return ORR_OK;
+    }
+    const orr_evidence *set = NULL;
+    ORR_TRY(read_set(job, args.evidence, &args, device, software, &set, err));
+    warn_of_files(job, set);
+    orr_engine_use_evidence(job->ctx->engine, set);
+    job->evidence = set;
+    return ORR_OK;
+}
+
+orr_status orr_job_put_evidence(orr_job *job, const orr_resolved *resolved, orr_err *err) {
+    if (job->evidence == NULL) {
+        return ORR_OK;
+    }
+    orr_tree *used = NULL;
+    ORR_TRY(orr_project_evidence(job->ctx->engine, job->arena, resolved, &used, err));
+    if (used == NULL) {
+        return ORR_OK;
+    }
+    (void)orr_tree_put(job->arena, job->result, "evidence", used);
+    const orr_tree *findings = orr_tree_get(used, "findings");
+    for (size_t i = 0; i < orr_tree_size(findings); i++) {
+        const orr_tree *one = orr_tree_at(findings, i);
+        orr_job_warn(job, "evidence-disagrees", orr_tree_text(orr_tree_get(one, "kind"), ""),
+                     "measured %s times are %.2f times the model's (%lld shapes); most: %s, %.2f",
+                     orr_tree_text(orr_tree_get(one, "kind"), "?"),
+                     orr_tree_real(orr_tree_get(one, "ratio"), 1),
+                     (long long)orr_tree_int(orr_tree_get(one, "shapes"), 0),
+                     orr_tree_text(orr_tree_get(one, "worst"), "?"),
+                     orr_tree_real(orr_tree_get(one, "worst_ratio"), 1));
+    }
+    return ORR_OK;
+}
+
+/* A measured step anchors compute, as --anchor does. */
+orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err) {
+    if (job->evidence == NULL || job->evidence->step_count == 0 || anchor->gpus > 0) {
+        return ORR_OK;
+    }
+    const orr_evidence_step *step = &job->evidence->step[0];
+    if (step->plan == NULL) {
+        return orr_fail(err, ORR_E_SCHEMA, "the measured step in %s does not state its plan",
+                        job->evidence->file[step->file].path);
+    }
+    orr_resolved *at = ORR_NEW(job->arena, orr_resolved);
+    ORR_TRY(orr_plan_resolve(job->arena, step->plan, at, err));
+    double tokens = (double)at->plan.gbs * at->plan.batch.seq;
+    *anchor = (orr_anchor){.tokens_per_s_per_gpu = tokens / step->time_s / at->plan.gpus,
+                           .gpus = at->plan.gpus,
+                           .plan = at};
+    return ORR_OK;
+}
+
+/* ---- commands about files ------------------------------------------------------------------- */
+
+static orr_status read_files(orr_job *job, evidence_args *args, const orr_evidence **set,
+                             orr_err *err) {
+    ORR_TRY(orr_schema_read(&schema, job->arena, job->args, args, NULL, err));
+    const char *paths = orr_tree_text(orr_tree_get(job->args, "file"), args->evidence);
+    if (paths == NULL) {
+        return orr_fail(err, ORR_E_USAGE, "%s needs FILE[,FILE]", job->command->name);
+    }
+    orr_tree_put_text(job->arena, job->inputs, "file", paths);
+    return read_set(job, paths, args, NULL, NULL, set, err);
+}
+
+orr_status orr_command_evidence_show(orr_job *job, orr_err *err) {
+    evidence_args args = {0};
+    const orr_evidence *set = NULL;
+    ORR_TRY(read_files(job, &args, &set, err));
+    job->result = orr_evidence_describe(job->arena, set);
+    return ORR_OK;
+}
+
+/* Gaps of all files, less nothing: what one measured, another may still lack. */
+static orr_tree *join_gaps(orr_arena *arena, const orr_evidence *set) {
+    orr_tree *gaps = orr_tree_new_list(arena);
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        for (size_t g = 0; g < orr_tree_size(set->file[i].gaps); g++) {
+            (void)orr_tree_push(arena, gaps,
+                                orr_tree_copy(arena, orr_tree_at(set->file[i].gaps, g)));
+        }
+    }
+    return gaps;
+}
+
+orr_status orr_command_evidence_merge(orr_job *job, orr_err *err) {
+    evidence_args args = {0};
+    const orr_evidence *set = NULL;
+    ORR_TRY(read_files(job, &args, &set, err));
+    const char *software = set->file[0].software, *source = set->file[0].source;
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const orr_evidence_file *file = &set->file[i];
+        if (file->records == 0) {
+            return orr_fail(err, ORR_E_CONFLICT, "%s is not of %s, the device of %s", file->path,
+                            set->device, set->file[0].path);
+        }
+        if (!orr_name_equal(file->software, software) && !(args.accept & ORR_ACCEPT_SOFTWARE)) {
+            orr_status status =
+                orr_fail(err, ORR_E_CONFLICT, "%s was measured under '%s', %s under '%s'",
+                         set->file[0].path, software, file->path, file->software);
+            orr_hint(err, "--evidence-accept software merges them all the same");
+            return status;
+        }
+        source = strcmp(source, file->source) == 0
+                     ? source
+                     : orr_arena_format(job->arena, "%s; %s", source, file->source);
+    }
+    orr_evidence_identity identity = {.device = set->device,
+                                      .software = software,
+                                      .source = source,
+                                      .date = set->file[set->file_count - 1].date,
+                                      .gaps = join_gaps(job->arena, set)};
+    orr_tree *merged = orr_evidence_write(job->arena, set, &identity);
+    job->result = orr_evidence_describe(job->arena, set);
+    if (args.write != NULL) {
+        const char *text = orr_write_json(job->arena, merged, true);
+        ORR_TRY(orr_os_write_file(args.write, text, strlen(text), err));
+        orr_tree_put_text(job->arena, job->result, "written", args.write);
+    } else {
+        (void)orr_tree_put(job->arena, job->result, "merged", merged);
+    }
+    return ORR_OK;
+}

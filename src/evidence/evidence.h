@@ -1,0 +1,154 @@
+/* Evidence: what was measured, by whom, on what, under which software.
+ *
+ * A record is one time: of a kernel, a layer, a collective or a whole step, with its shape. A file
+ * of records is the tool's own JSON, the same as CSV, or one of the public tables of kernels by
+ * their columns (gzip too); docs/evidence.md describes them. Records of another device or another
+ * software stack are refused unless the caller says otherwise. Lookup is exact, or between shapes
+ * with an error estimate. */
+#ifndef ORR_EVIDENCE_H
+#define ORR_EVIDENCE_H
+
+#include "program/program.h"
+
+enum {
+    ORR_EVIDENCE_DIMS = 16,
+    ORR_EVIDENCE_MAX_FILES = 32,
+    ORR_EVIDENCE_MAX_RECORDS = 1 << 20,
+    ORR_EVIDENCE_ANY = 255 /* phase: whichever */
+};
+
+/* The first five are orr_op_kind. */
+typedef enum orr_evidence_kind {
+    ORR_EVIDENCE_LAYER = ORR_OP_COLLECTIVE + 1,
+    ORR_EVIDENCE_KIND_COUNT
+} orr_evidence_kind;
+
+/* What a time is of. Zero-padded: its bytes are compared. dim by kind:
+ *   GEMM, grouped   m n k batch, as in orr_op
+ *   attention       batch heads kv_heads head_dim v_dim window seq_q seq_kv
+ *   memory          bytes kernels
+ *   collective      rank bytes, ranks, scale-up domains
+ *   layer           hidden heads kv_heads head_dim v_dim ffn experts topk expert_ffn shared_ffn seq
+ *                   mbs tp cp ep sp; whole-model widths, phase input_grad stands for the backward
+ */
+typedef struct orr_evidence_key {
+    uint8_t kind;      /* orr_op_kind, orr_evidence_kind */
+    uint8_t phase;     /* orr_phase, ORR_EVIDENCE_ANY; 0 for memory and collectives */
+    uint8_t dtype;     /* orr_dtype; 0 for collectives and memory: bytes are counted */
+    uint8_t sub;       /* orr_memop or orr_collective */
+    uint8_t causal;    /* attention */
+    uint8_t out_bytes; /* GEMM: see orr_op; 0: not stated */
+    uint8_t reserved[2];
+    uint64_t dim[ORR_EVIDENCE_DIMS];
+} orr_evidence_key;
+
+typedef struct orr_evidence_record {
+    orr_evidence_key key;
+    double time_s;
+    double spread_frac; /* of repetitions, one standard deviation, relative; 0: not stated */
+    uint32_t samples;   /* measurements behind it */
+    uint32_t file;      /* index into the set's files */
+} orr_evidence_record;
+
+/* A measured step of a whole plan. */
+typedef struct orr_evidence_step {
+    const orr_tree *plan; /* keys as for the command line */
+    double time_s;
+    uint32_t gpus;
+    uint32_t file;
+} orr_evidence_step;
+
+typedef struct orr_evidence_file {
+    const char *path;
+    const char *device;   /* as the file writes it */
+    const char *software; /* profile or stack; "" when not stated */
+    const char *source, *date;
+    uint32_t records;        /* taken */
+    uint32_t other_device;   /* left out: measured on another device */
+    uint32_t not_understood; /* left out: an op or dtype that plans do not have */
+    uint32_t missing;        /* what the measuring itself could not get */
+    const orr_tree *gaps;    /* list of {what, why} of these */
+    bool foreign;            /* of another device or software, taken because told */
+} orr_evidence_file;
+
+typedef struct orr_evidence {
+    const char *device; /* catalog name of the accelerator that it is for */
+    uint32_t file_count, count, step_count;
+    orr_evidence_file file[ORR_EVIDENCE_MAX_FILES];
+    const orr_evidence_record *record; /* [count], distinct keys, sorted by their bytes */
+    const orr_evidence_step *step;
+    uint64_t hash; /* of all records */
+    uint32_t slots;
+    const uint32_t *slot; /* [slots] record index + 1 by hash of its key */
+} orr_evidence;
+
+/* Whose evidence is wanted. */
+typedef enum orr_evidence_accept {
+    ORR_ACCEPT_DEVICE = 1 << 0,   /* of any device */
+    ORR_ACCEPT_SOFTWARE = 1 << 1, /* of any software */
+} orr_evidence_accept;
+typedef enum orr_evidence_class {
+    ORR_CLASS_BIT_KERNEL = 1 << 0,
+    ORR_CLASS_BIT_LAYER = 1 << 1,
+    ORR_CLASS_BIT_COLLECTIVE = 1 << 2,
+    ORR_CLASS_BIT_STEP = 1 << 3,
+    ORR_CLASS_BIT_ALL = 15
+} orr_evidence_class;
+typedef struct orr_evidence_want {
+    const orr_accelerator *device; /* NULL: that of the first record */
+    const char *software;          /* NULL: any */
+    uint32_t accept;               /* orr_evidence_accept bits */
+    uint32_t classes;              /* orr_evidence_class bits */
+} orr_evidence_want;
+
+/* Reads one or more files, separated by commas, into one set. Equal keys become one record: the
+ * median, with the spread between them. Errors: unreadable, unknown field, wrong type, a content
+ * hash that does not match; nothing left for this device or software (ORR_E_CONFLICT). */
+orr_status orr_evidence_read(orr_arena *arena, const char *paths, const orr_evidence_want *want,
+                             orr_evidence **out, orr_err *err);
+/* One parsed file; `name` stands in messages. */
+orr_status orr_evidence_parse(orr_arena *arena, const char *name, const char *text, size_t length,
+                              const orr_evidence_want *want, orr_evidence **out, orr_err *err);
+
+/* The key of an op; false for one that no evidence describes. */
+bool orr_evidence_key_of(const orr_op *op, orr_evidence_key *key);
+/* The op that a kernel's key stands for, for pricing it with a model. */
+void orr_evidence_op_of(const orr_evidence_key *key, orr_op *op);
+/* The key of a layer as a whole, forward or backward (ORR_PHASE_INPUT_GRAD). */
+void orr_evidence_key_of_layer(const orr_object_key *layer, orr_phase phase, orr_evidence_key *key);
+
+/* The record of a key, or of one that does not state phase or output bytes; NULL when none. */
+const orr_evidence_record *orr_evidence_find(const orr_evidence *evidence,
+                                             const orr_evidence_key *key);
+
+/* What records near a shape say of a model. ratio multiplies the model's time. */
+typedef struct orr_evidence_near {
+    double ratio;
+    double relerr_frac;  /* one standard deviation, from how the neighbours differ and how far */
+    double octaves;      /* distance to the nearest */
+    uint32_t neighbours; /* 0: none near enough */
+} orr_evidence_near;
+/* model_s[i] is the model's time of record i (0: has none). */
+orr_evidence_near orr_evidence_between(const orr_evidence *evidence, const double *model_s,
+                                       const orr_evidence_key *key);
+
+/* A file in the tool's own format, with identity and content hash. gaps may be NULL. */
+typedef struct orr_evidence_identity {
+    const char *device, *device_detail, *software, *stack, *source, *date;
+    const orr_tree *gaps; /* list of {what, why}: what could not be measured */
+} orr_evidence_identity;
+orr_tree *orr_evidence_write(orr_arena *arena, const orr_evidence *evidence,
+                             const orr_evidence_identity *identity);
+orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record *record,
+                                    const char *name);
+/* The hash of a list of records as it stands in a file: "xxh3:" and 16 hexadecimal digits. */
+const char *orr_evidence_hash(orr_arena *arena, const orr_tree *records);
+/* A set as a summary: files, what was taken and left out, records by kind. */
+orr_tree *orr_evidence_describe(orr_arena *arena, const orr_evidence *evidence);
+const char *orr_evidence_kind_name(uint8_t kind);
+/* "m=4096 n=8192 k=8192", for people. */
+const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *key);
+/* Fields of a record {name, type, default, unit, values, doc}, for help. */
+orr_tree *orr_evidence_fields(orr_arena *arena);
+
+#endif

@@ -1,0 +1,217 @@
+/* The field table of a record, and what a record becomes. */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "evidence/evidence_int.h"
+
+const char *const orr_evidence_ops[] = {
+    "gemm",       "grouped_gemm",   "attention",  "memory",    "all_reduce",
+    "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast",
+    "layer",      "step",           NULL};
+const char *const orr_evidence_families[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
+                                             "permute",     "loss",     "embedding", "cast",
+                                             "eager",       NULL};
+const char *const orr_evidence_phases[] = {"any",         "forward",  "input_grad",
+                                           "weight_grad", "backward", NULL};
+static const char *const classes[] = {"any", "kernel", "layer", "collective", "step", NULL};
+static const char *const dtypes[] = {"bf16",  "fp16",      "fp32",  "fp8",
+                                     "mxfp8", "fp8_block", "nvfp4", NULL};
+_Static_assert(sizeof orr_evidence_ops / sizeof *orr_evidence_ops == ORR_ROW_STEP + 2,
+               "an op each");
+_Static_assert(sizeof orr_evidence_families / sizeof *orr_evidence_families == ORR_MEMOP_COUNT + 1,
+               "a name a family");
+
+#define TEXT(member, text)                                                                         \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_TEXT,                                                                       \
+     .offset = offsetof(orr_evidence_row, member),                                                 \
+     .fallback = "",                                                                               \
+     .doc = text}
+#define WORD(member, list, usual, text)                                                            \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_ENUM,                                                                       \
+     .offset = offsetof(orr_evidence_row, member),                                                 \
+     .values = list,                                                                               \
+     .fallback = usual,                                                                            \
+     .doc = text}
+#define SIZE(member, text)                                                                         \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = offsetof(orr_evidence_row, member),                                                 \
+     .max = 9007199254740992.0,                                                                    \
+     .fallback = "0",                                                                              \
+     .doc = text}
+
+static const orr_field fields[] = {
+    WORD(class, classes, "any", "kernel, layer, collective or step; told by the op"),
+    WORD(op, orr_evidence_ops, NULL, "what ran"),
+    WORD(phase, orr_evidence_phases, "any", "backward: of attention and layers as a whole"),
+    WORD(dtype, dtypes, "bf16", "of the inputs"),
+    WORD(family, orr_evidence_families, "elementwise", "kind of memory-bound kernel"),
+    TEXT(device, "accelerator; the file's when not stated"),
+    TEXT(software, "profile or stack; the file's when not stated"),
+    TEXT(source, "who measured it; the file's when not stated"),
+    TEXT(name, "what the measuring program calls it"),
+    {.name = "time_us",
+     .type = ORR_FIELD_REAL,
+     .offset = offsetof(orr_evidence_row, time_us),
+     .min = 1e-6,
+     .max = 1e12,
+     .unit = "us",
+     .doc = "median of the repetitions, microseconds"},
+    SIZE(spread, "one standard deviation of the repetitions, relative"),
+    SIZE(samples, "repetitions"),
+    {.name = "causal",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(orr_evidence_row, causal),
+     .fallback = "yes",
+     .doc = "attention"},
+    SIZE(out_bytes, "GEMM: bytes moved per output element; 8: an fp32 sum is read and written"),
+    SIZE(m, "GEMM rows; grouped: of one group"),
+    SIZE(n, "GEMM columns"),
+    SIZE(k, "GEMM depth"),
+    SIZE(batch, "products; groups of a grouped GEMM; sequences of attention"),
+    SIZE(heads, "query heads; of a layer: of the whole model"),
+    SIZE(kv_heads, "key-value heads"),
+    SIZE(head_dim, "width of a query head"),
+    SIZE(v_dim, "width of a value head; the query's when not stated"),
+    SIZE(window, "tokens of a sliding window; 0: none"),
+    SIZE(seq_q, "queries of a sequence on this rank"),
+    SIZE(seq_kv, "keys of a sequence"),
+    SIZE(bytes, "memory: traffic; collective: of a rank, as nccl-tests counts"),
+    SIZE(kernels, "memory: launches"),
+    SIZE(ranks, "of the group"),
+    SIZE(domains, "scale-up domains that the group touches"),
+    SIZE(hidden, "layer"),
+    SIZE(ffn, "layer, dense"),
+    SIZE(experts, "layer, routed experts of the whole model"),
+    SIZE(topk, "layer, experts a token"),
+    SIZE(expert_ffn, "layer, width of an expert"),
+    SIZE(shared_ffn, "layer, width of the shared experts"),
+    SIZE(seq, "layer, tokens of a sequence"),
+    SIZE(mbs, "layer, sequences"),
+    SIZE(tp, "layer, as it ran"),
+    SIZE(cp, "layer, as it ran"),
+    SIZE(ep, "layer, as it ran"),
+    SIZE(sp, "layer, 1: sequence parallel"),
+    SIZE(gpus, "step, accelerators that ran it"),
+    {.name = "plan",
+     .type = ORR_FIELD_TREE,
+     .offset = offsetof(orr_evidence_row, plan),
+     .fallback = "",
+     .doc = "step, keys of the plan as for the command line"},
+};
+const orr_schema orr_evidence_row_schema = {"evidence record", fields,
+                                            sizeof fields / sizeof *fields, false};
+
+orr_tree *orr_evidence_fields(orr_arena *arena) {
+    return orr_schema_fields(&orr_evidence_row_schema, arena);
+}
+
+orr_evidence_class orr_evidence_row_class(const orr_evidence_row *row) {
+    return row->op == ORR_ROW_STEP         ? ORR_CLASS_BIT_STEP
+           : row->op == ORR_ROW_LAYER      ? ORR_CLASS_BIT_LAYER
+           : row->op >= ORR_ROW_COLLECTIVE ? ORR_CLASS_BIT_COLLECTIVE
+                                           : ORR_CLASS_BIT_KERNEL;
+}
+
+typedef struct size {
+    const char *name;
+    double value, otherwise; /* otherwise: when 0; -1: must be stated */
+} size;
+
+static orr_status put_sizes(const orr_evidence_row *row, const size *sizes, uint32_t count,
+                            orr_evidence_record *out, orr_err *err) {
+    for (uint32_t i = 0; i < count; i++) {
+        double value = sizes[i].value > 0 ? sizes[i].value : sizes[i].otherwise;
+        if (value < 0) {
+            return orr_fail(err, ORR_E_SCHEMA, "a record of op '%s' needs '%s'",
+                            orr_evidence_ops[row->op], sizes[i].name);
+        }
+        out->key.dim[i] = (uint64_t)(value + 0.5);
+    }
+    return ORR_OK;
+}
+
+static orr_status gemm_record(const orr_evidence_row *row, orr_evidence_record *out, orr_err *err) {
+    const size sizes[] = {
+        {"m", row->m, -1}, {"n", row->n, -1}, {"k", row->k, -1}, {"batch", row->batch, 1}};
+    if (row->out_bytes > 8) {
+        return orr_fail(err, ORR_E_SCHEMA, "out_bytes is %g, at most 8 are moved an element",
+                        row->out_bytes);
+    }
+    out->key.out_bytes = (uint8_t)row->out_bytes;
+    return put_sizes(row, sizes, 4, out, err);
+}
+
+static orr_status attention_record(const orr_evidence_row *row, orr_evidence_record *out,
+                                   orr_err *err) {
+    const size sizes[] = {{"batch", row->batch, 1},
+                          {"heads", row->heads, -1},
+                          {"kv_heads", row->kv_heads, row->heads},
+                          {"head_dim", row->head_dim, -1},
+                          {"v_dim", row->v_dim, row->head_dim},
+                          {"window", row->window, 0},
+                          {"seq_q", row->seq_q, -1},
+                          {"seq_kv", row->seq_kv, row->seq_q}};
+    out->key.causal = row->causal;
+    return put_sizes(row, sizes, 8, out, err);
+}
+
+static orr_status layer_record(const orr_evidence_row *row, orr_evidence_record *out,
+                               orr_err *err) {
+    const size sizes[] = {{"hidden", row->hidden, -1},
+                          {"heads", row->heads, 0},
+                          {"kv_heads", row->kv_heads, row->heads},
+                          {"head_dim", row->head_dim, 0},
+                          {"v_dim", row->v_dim, row->head_dim},
+                          {"ffn", row->ffn, 0},
+                          {"experts", row->experts, 0},
+                          {"topk", row->topk, 0},
+                          {"expert_ffn", row->expert_ffn, 0},
+                          {"shared_ffn", row->shared_ffn, 0},
+                          {"seq", row->seq, -1},
+                          {"mbs", row->mbs, 1},
+                          {"tp", row->tp, 1},
+                          {"cp", row->cp, 1},
+                          {"ep", row->ep, 1},
+                          {"sp", row->sp, 0}};
+    out->key.dtype = 0;
+    if (out->key.phase != ORR_PHASE_FORWARD && out->key.phase != ORR_PHASE_INPUT_GRAD) {
+        return orr_fail(err, ORR_E_SCHEMA, "a layer's phase is 'forward' or 'backward'");
+    }
+    return put_sizes(row, sizes, 16, out, err);
+}
+
+orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_record *out,
+                                   orr_err *err) {
+    static const uint8_t phases[] = {ORR_EVIDENCE_ANY, ORR_PHASE_FORWARD, ORR_PHASE_INPUT_GRAD,
+                                     ORR_PHASE_WEIGHT_GRAD, ORR_PHASE_INPUT_GRAD};
+    *out = (orr_evidence_record){.time_s = row->time_us * 1e-6,
+                                 .spread_frac = row->spread,
+                                 .samples = row->samples > 1 ? (uint32_t)row->samples : 1};
+    out->key.phase = phases[row->phase];
+    out->key.dtype = row->dtype;
+    if (row->op >= ORR_ROW_COLLECTIVE && row->op < ORR_ROW_LAYER) {
+        const size sizes[] = {
+            {"bytes", row->bytes, -1}, {"ranks", row->ranks, -1}, {"domains", row->domains, 1}};
+        out->key.kind = ORR_OP_COLLECTIVE;
+        out->key.sub = (uint8_t)(row->op - ORR_ROW_COLLECTIVE);
+        out->key.phase = out->key.dtype = 0;
+        return put_sizes(row, sizes, 3, out, err);
+    }
+    if (row->op == ORR_ROW_LAYER) {
+        out->key.kind = ORR_EVIDENCE_LAYER;
+        return layer_record(row, out, err);
+    }
+    out->key.kind = row->op;
+    if (row->op == ORR_OP_MEMORY) {
+        const size sizes[] = {{"bytes", row->bytes, -1}, {"kernels", row->kernels, 1}};
+        out->key.sub = row->family;
+        out->key.phase = out->key.dtype = 0;
+        return put_sizes(row, sizes, 2, out, err);
+    }
+    return row->op == ORR_OP_ATTENTION ? attention_record(row, out, err)
+                                       : gemm_record(row, out, err);
+}
