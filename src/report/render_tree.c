@@ -73,3 +73,14 @@ void orr_render_list(orr_page *page, const orr_tree *envelope) {
         orr_page_add(page, "\n");
     }
 }
+
+void orr_render_rules(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *rules = orr_tree_path(envelope, "result.rules");
+    for (size_t i = 0; i < orr_tree_size(rules); i++) {
+        const orr_tree *rule = orr_tree_at(rules, i);
+        const char *effect = orr_tree_text(orr_tree_get(rule, "effect"), "");
+        orr_page_cell(page, orr_tree_text(orr_tree_get(rule, "id"), ""), 28);
+        orr_page_cell(page, strcmp(effect, "does_not_start") == 0 ? "does not start" : effect, 16);
+        orr_page_add(page, "%s\n", orr_tree_text(orr_tree_get(rule, "summary"), ""));
+    }
+}
