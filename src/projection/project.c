@@ -129,7 +129,9 @@ static orr_durations time_stages(orr_engine *engine, orr_arena *arena, const orr
         times->b[c] = orr_ps(kind->phase[ORR_PHASE_INPUT_GRAD].total_s);
         times->w[c] = orr_ps(kind->phase[ORR_PHASE_WEIGHT_GRAD].total_s);
     }
-    time_hops(program, table, times);
+    if ((engine->without & ORR_WITHOUT_P2P) == 0) {
+        time_hops(program, table, times);
+    }
     return (orr_durations){.f = times->f, .b = times->b, .w = times->w, .hop = times->hop};
 }
 
@@ -187,26 +189,6 @@ static double sum_slices(const orr_projection *projection) {
     return sum_s;
 }
 
-/* Half of the 90 % interval as a fraction: what validation showed for this software and kind of
- * model, never less than what the prices themselves admit. */
-static double half_width(const orr_resolved *resolved, double model_frac, bool anchored) {
-    const orr_software *software = resolved->software;
-    bool moe = false;
-    for (uint32_t k = 0; k < resolved->model->kind_count; k++) {
-        moe = moe || resolved->model->kind[k].mlp.experts > 0;
-    }
-    if (anchored) {
-        return software->interval_anchored_frac;
-    }
-    double half = moe ? software->interval_moe_frac : software->interval_dense_frac;
-    bool assumed = resolved->cluster->accelerator->assumed || resolved->cluster->fabric->assumed ||
-                   resolved->model->assumed;
-    if (assumed) {
-        half = orr_max_f64(half, 0.20);
-    }
-    return orr_max_f64(half, 1.645 * model_frac);
-}
-
 static double doublings(const orr_resolved *resolved) {
     double nodes = (double)resolved->plan.gpus / resolved->cluster->gpus_per_node;
     return nodes > 1 ? log2(nodes) : 0;
@@ -222,8 +204,7 @@ static orr_dtype precision_dtype(uint8_t precision) {
     return dtype[precision];
 }
 
-static void finish(const orr_resolved *resolved, double variance, bool anchored,
-                   orr_projection *out) {
+static void finish(const orr_resolved *resolved, double variance, orr_projection *out) {
     const orr_plan *plan = &resolved->plan;
     double jitter_frac = resolved->software->straggler_frac * doublings(resolved);
     out->slice_s[ORR_SLICE_JITTER] = jitter_frac * sum_slices(out);
@@ -243,15 +224,12 @@ static void finish(const orr_resolved *resolved, double variance, bool anchored,
     double peak =
         resolved->cluster->accelerator->peak_flops[precision_dtype(plan->numeric.precision)];
     out->mfu_frac = peak > 0 ? out->model_flops_per_s_per_gpu / peak : 0;
-    double half = half_width(resolved, sqrt(variance) / out->step_s, anchored);
-    out->low = out->tokens_per_s_per_gpu / (1 + half);
-    out->high = out->tokens_per_s_per_gpu * (1 + half);
+    out->price_error_frac = sqrt(variance) / out->step_s;
 }
 
 /* Everything but memory and interval, with compute scaled by a factor. */
 static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
-                            bool anchored, orr_projection *out, orr_program *program,
-                            orr_err *err) {
+                            orr_projection *out, orr_program *program, orr_err *err) {
     orr_arena *scratch = engine->scratch;
     const orr_cost_table *table = NULL;
     ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
@@ -271,6 +249,9 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     uint8_t optimizer_provenance = ORR_FROM_MODEL;
     for (uint32_t r = 0; r < pipe->pp; r++) {
         orr_step_end end = orr_step_end_cost(program, table, r, times.kind, &play);
+        if ((engine->without & ORR_WITHOUT_DP) != 0) {
+            end.dp_s = end.dp_error_s = 0;
+        }
         double end_s = (double)play.rank_end[r] * ORR_PS + end.dp_s;
         if (end_s > last_s) {
             last_s = end_s;
@@ -297,6 +278,9 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;
     out->slice_s[ORR_SLICE_BUBBLE] = orr_max_f64(0, end_s - busy_s - hops_s);
+    if ((engine->without & ORR_WITHOUT_BUBBLE) != 0) {
+        out->slice_s[ORR_SLICE_BUBBLE] = 0;
+    }
     out->slice_s[ORR_SLICE_DP] += closing.dp_s;
     out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer_s;
     out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
@@ -310,7 +294,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     out->provenance_s[times.hop_provenance] += hops_s;
     out->provenance_s[closing.dp_provenance] += closing.dp_s;
     out->provenance_s[optimizer_provenance] += optimizer_s;
-    finish(resolved, variance, anchored, out);
+    finish(resolved, variance, out);
     return ORR_OK;
 }
 
@@ -349,7 +333,7 @@ static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
         orr_projection projection;
         orr_program program;
         orr_arena_reset(engine->scratch);
-        ORR_TRY(time_step(engine, &at, middle, true, &projection, &program, err));
+        ORR_TRY(time_step(engine, &at, middle, &projection, &program, err));
         *(projection.tokens_per_s_per_gpu > anchor->tokens_per_s_per_gpu ? &low : &high) = middle;
     }
     *factor = 0.5 * (low + high);
@@ -362,6 +346,34 @@ static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
     return ORR_OK;
 }
 
+/* How the anchor is scaled to the plan: its batch per GPU kept, or not. */
+static const char *scaling_of(const orr_resolved *resolved, const orr_anchor *anchor) {
+    if (anchor == NULL) {
+        return "none";
+    }
+    if (anchor->plan == NULL) {
+        return "weak";
+    }
+    const orr_plan *to = &resolved->plan, *from = &anchor->plan->plan;
+    bool kept = (uint64_t)to->gbs * from->gpus == (uint64_t)from->gbs * to->gpus;
+    return kept ? "weak" : "strong";
+}
+
+static orr_status set_interval(orr_engine *engine, const char *scaling, orr_projection *out,
+                               orr_err *err) {
+    if (engine->residuals == NULL) {
+        orr_residuals *builtin = NULL;
+        ORR_TRY(orr_residuals_builtin(engine->arena, &builtin, err));
+        engine->residuals = builtin;
+    }
+    double low_ratio = 0, high_ratio = 0;
+    orr_residuals_interval(engine->residuals, out->resolved, out->price_error_frac, scaling,
+                           &low_ratio, &high_ratio);
+    out->low = out->tokens_per_s_per_gpu * low_ratio;
+    out->high = out->tokens_per_s_per_gpu * high_ratio;
+    return ORR_OK;
+}
+
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err) {
     double factor = 1.0;
@@ -371,7 +383,8 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
     }
     orr_arena_reset(engine->scratch);
     orr_program program;
-    ORR_TRY(time_step(engine, resolved, factor, anchored, out, &program, err));
+    ORR_TRY(time_step(engine, resolved, factor, out, &program, err));
+    ORR_TRY(set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL), out, err));
     orr_memory_evaluate(&program, arena, true, &out->memory);
     return ORR_OK;
 }

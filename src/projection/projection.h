@@ -32,6 +32,7 @@ typedef struct orr_projection {
     double slice_s[ORR_SLICE_COUNT]; /* of the busiest rank; sums to step_s */
     double tokens_per_s, tokens_per_s_per_gpu;
     double low, high;                 /* 90 % interval of tokens_per_s_per_gpu */
+    double price_error_frac;          /* one standard deviation, relative, that the prices admit */
     double model_flops_per_s_per_gpu; /* model_causal convention */
     double mfu_frac;
     double provenance_s[ORR_PROVENANCE_COUNT];
@@ -58,6 +59,21 @@ orr_status orr_engine_read_evidence(orr_engine *engine, const char *paths,
                                     const orr_evidence_want *want, const orr_evidence **out,
                                     orr_err *err);
 void orr_engine_use_evidence(orr_engine *engine, const orr_evidence *evidence);
+
+/* Effects that a study leaves out, to see what each is worth; bits. */
+typedef enum orr_ablation {
+    ORR_WITHOUT_BUBBLE = 1 << 0,
+    ORR_WITHOUT_MEMORY_OPS = 1 << 1, /* of layers: norms, elementwise, quantisation */
+    ORR_WITHOUT_CASTS = 1 << 2,      /* quantisation alone */
+    ORR_WITHOUT_ENDS = 1 << 3,       /* embedding, head, loss */
+    ORR_WITHOUT_TP = 1 << 4,
+    ORR_WITHOUT_CP = 1 << 5,
+    ORR_WITHOUT_EP = 1 << 6,
+    ORR_WITHOUT_DP = 1 << 7,
+    ORR_WITHOUT_P2P = 1 << 8
+} orr_ablation;
+/* For all projections of an engine that has made none yet. */
+void orr_engine_without(orr_engine *engine, uint32_t effects);
 
 /* A measured run that corrects its neighbours by one factor on compute. All zero means none. */
 typedef struct orr_anchor {

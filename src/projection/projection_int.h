@@ -6,16 +6,29 @@
 #include "cost/calibration.h"
 #include "projection/projection.h"
 
+/* What published runs left as residuals, by class: where intervals come from. Large. */
+typedef struct orr_residuals orr_residuals;
+orr_status orr_residuals_read(orr_arena *arena, const orr_tree *file, orr_residuals **out,
+                              orr_err *err);
+orr_status orr_residuals_builtin(orr_arena *arena, orr_residuals **out, orr_err *err);
+/* The 90 % interval as ratios to the projection. model_frac: relative error that the prices admit;
+ * scaling: "none", or how an anchor is scaled: "weak" (batch per GPU kept), "strong". */
+void orr_residuals_interval(const orr_residuals *residuals, const orr_resolved *resolved,
+                            double model_frac, const char *scaling, double *low_ratio,
+                            double *high_ratio);
+
 struct orr_engine {
     orr_arena *arena; /* everything cached lives here */
     orr_linker *linker;
     const orr_calibration *calibration; /* NULL until the first price list */
+    const orr_residuals *residuals;     /* NULL until the first projection */
     orr_map tables;                     /* price lists by the content of cluster and software */
     orr_map priced;                     /* priced objects by object and price list */
     orr_map times;                      /* their times by mode */
     orr_arena *scratch;                 /* reset by each projection */
     const orr_evidence *evidence;       /* preferred to models; NULL: none */
     struct orr_kept_set *kept;          /* sets read so far */
+    uint32_t without;                   /* orr_ablation bits */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */

@@ -11,12 +11,14 @@
 enum {
     SVG_LIMIT_BYTES = 16 << 20,
     MAX_NAMES = 512,
-    CELL_WIDTH = 54,
-    CELL_HEIGHT = 20,
-    LEFT = 260,
-    TOP = 150,
-    LEGEND = 64
+    CELL_WIDTH = 46,
+    CELL_HEIGHT = 17,
+    LEFT = 236,
+    TOP = 120,
+    LEGEND = 60,
+    FEW_RUNS = 4 /* models with fewer share a line */
 };
+static const char others[] = "models with fewer runs";
 
 typedef struct names {
     const char *name[MAX_NAMES];
@@ -113,15 +115,34 @@ static void add_cell(orr_text *svg, const point *points, uint32_t count) {
                     count, 100 * median, x, y, CELL_WIDTH, CELL_HEIGHT,
                     median > 0 ? s->slower : s->faster);
     orr_text_format(svg,
-                    "<text x=\"%u\" y=\"%u\" text-anchor=\"middle\" fill=\"%s\">%s"
-                    "<tspan font-size=\"7\" dx=\"2\">%u</tspan></text></g>\n",
-                    x + CELL_WIDTH / 2, y + 14, s->ink, label(svg->arena, median), count);
+                    "<text x=\"%u\" y=\"%u\" text-anchor=\"end\" fill=\"%s\">%s</text>"
+                    "<text x=\"%u\" y=\"%u\" text-anchor=\"end\" fill=\"%s\" "
+                    "font-size=\"7\">%u</text></g>\n",
+                    x + 29, y + 12, s->ink, label(svg->arena, median), x + CELL_WIDTH - 2, y + 12,
+                    s->ink, count);
+}
+
+/* Whether two columns differ in their precision alone. */
+static bool same_device(const char *a, const char *b) {
+    size_t length = strcspn(a, " ");
+    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
 }
 
 static void add_axes(orr_text *svg, const names *models, const names *columns) {
+    uint32_t width = columns->count * CELL_WIDTH, height = models->count * CELL_HEIGHT;
+    orr_text_add(svg, "<path stroke=\"#dddddd\" stroke-width=\"0.5\" d=\"");
+    for (uint32_t m = 0; m <= models->count; m++) {
+        orr_text_format(svg, "M%d %uh%u", LEFT, TOP + m * CELL_HEIGHT, width);
+    }
+    for (uint32_t c = 0; c <= columns->count; c++) {
+        if (c == 0 || c == columns->count || !same_device(columns->name[c - 1], columns->name[c])) {
+            orr_text_format(svg, "M%u %dv%u", LEFT + c * CELL_WIDTH, TOP, height);
+        }
+    }
+    orr_text_add(svg, "\"/>\n");
     for (uint32_t m = 0; m < models->count; m++) {
         orr_text_format(svg, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">", LEFT - 6,
-                        TOP + m * CELL_HEIGHT + 14);
+                        TOP + m * CELL_HEIGHT + 12);
         escape(svg, models->name[m]);
         orr_text_add(svg, "</text>\n");
     }
@@ -140,7 +161,7 @@ static void add_legend(orr_text *svg, uint32_t y) {
     for (uint32_t r = 0; r < 2; r++) {
         uint32_t at = y + r * (CELL_HEIGHT + 4);
         orr_text_format(svg, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
-                        at + 14, rows[r]);
+                        at + 12, rows[r]);
         for (uint32_t i = 0; i < SHADES; i++) {
             orr_text_format(svg,
                             "<rect x=\"%u\" y=\"%u\" width=\"%d\" height=\"%d\" fill=\"%s\" "
@@ -148,10 +169,46 @@ static void add_legend(orr_text *svg, uint32_t y) {
                             "text-anchor=\"middle\" fill=\"%s\" font-size=\"9\">%s</text>\n",
                             LEFT + i * CELL_WIDTH, at, CELL_WIDTH, CELL_HEIGHT,
                             r == 0 ? shades[i].slower : shades[i].faster,
-                            LEFT + i * CELL_WIDTH + CELL_WIDTH / 2, at + 14, shades[i].ink,
+                            LEFT + i * CELL_WIDTH + CELL_WIDTH / 2, at + 12, shades[i].ink,
                             words[i]);
         }
     }
+}
+
+/* Formats that differ in their scaling alone are one column. */
+static const char *short_precision(const char *precision) {
+    static const struct {
+        const char *start, *name;
+    } kinds[] = {{"bf16", "bf16"}, {"fp16", "bf16"}, {"fp8", "fp8"},
+                 {"mxfp8", "fp8"}, {"nvfp4", "fp4"}, {"", "bf16"}};
+    size_t i = 0;
+    while (strncmp(precision, kinds[i].start, strlen(kinds[i].start)) != 0) {
+        i++;
+    }
+    return kinds[i].name;
+}
+
+/* Models with few runs become one, the last. */
+static void merge_few(names *models, point *points, uint32_t count) {
+    names kept = {.count = 0};
+    uint32_t *place = kept.rows, few = 0; /* reuse: new index of each old name */
+    for (uint32_t m = 0; m < models->count; m++) {
+        bool stays = models->rows[m] >= FEW_RUNS;
+        place[m] = stays ? kept.count : MAX_NAMES;
+        if (stays) {
+            kept.name[kept.count++] = models->name[m];
+        } else {
+            few++;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t to = place[points[i].model];
+        points[i].model = to == MAX_NAMES ? kept.count : to;
+    }
+    if (few > 0) {
+        kept.name[kept.count++] = others;
+    }
+    *models = kept;
 }
 
 /* Names by rank of text, so that columns of one device stand together. */
@@ -160,12 +217,11 @@ static void sort_names(names *list, uint32_t *place) {
     for (uint32_t i = 0; i < list->count; i++) {
         uint32_t before = 0;
         for (uint32_t k = 0; k < list->count; k++) {
-            int order = strcmp(list->name[k], list->name[i]);
-            before += order < 0;
+            bool last_i = list->name[i] == others, last_k = list->name[k] == others;
+            before += last_i != last_k ? last_i : strcmp(list->name[k], list->name[i]) < 0;
         }
         place[i] = before;
         sorted.name[before] = list->name[i];
-        sorted.rows[before] = list->rows[i];
     }
     *list = sorted;
 }
@@ -181,8 +237,8 @@ static uint32_t read_points(orr_arena *arena, const orr_tree *rows, names *model
         const char *gpu = orr_tree_text(orr_tree_get(row, "gpu"), "?");
         const char *precision = orr_tree_text(orr_tree_get(row, "precision"), "");
         uint32_t model = index_of(models, orr_tree_text(orr_tree_get(row, "model"), "?"));
-        uint32_t column = index_of(
-            columns, orr_arena_format(arena, "%s %s", gpu, precision[0] == '\0' ? "-" : precision));
+        uint32_t column =
+            index_of(columns, orr_arena_format(arena, "%s %s", gpu, short_precision(precision)));
         if (model < MAX_NAMES && column < MAX_NAMES) {
             models->rows[model]++;
             columns->rows[column]++;
@@ -198,6 +254,7 @@ char *orr_report_heatmap(orr_arena *arena, const orr_tree *envelope) {
     point *points = ORR_NEW_ARRAY(arena, point, orr_tree_size(rows));
     uint32_t *place = ORR_NEW_ARRAY(arena, uint32_t, 2 * MAX_NAMES);
     uint32_t n = read_points(arena, rows, models, columns, points);
+    merge_few(models, points, n);
     sort_names(models, place);
     sort_names(columns, place + MAX_NAMES);
     for (uint32_t i = 0; i < n; i++) {

@@ -50,6 +50,8 @@ typedef struct pairs {
     double *error, *null; /* absolute errors, ours and of constant throughput */
     double *width;
     uint32_t count, covered;
+    const char *scaling;
+    orr_residual *residual;
 } pairs;
 
 static orr_status judge_pair(orr_engine *engine, orr_arena *arena, const orr_judged *anchor,
@@ -63,6 +65,8 @@ static orr_status judge_pair(orr_engine *engine, orr_arena *arena, const orr_jud
     ORR_TRY(status);
     uint32_t i = out->count++;
     out->error[i] = fabs(projection.tokens_per_s_per_gpu / row->measured - 1);
+    out->residual[i] =
+        (orr_residual){row, out->scaling, log(row->measured / projection.tokens_per_s_per_gpu)};
     out->null[i] = fabs(anchor->measured / row->measured - 1);
     out->width[i] = (projection.high - projection.low) / projection.tokens_per_s_per_gpu;
     out->covered += row->measured >= projection.low && row->measured <= projection.high;
@@ -83,7 +87,8 @@ static orr_tree *write_pairs(orr_arena *arena, pairs *p) {
 }
 
 static orr_status judge(orr_engine *engine, orr_arena *arena, const orr_judged *rows,
-                        uint32_t count, scaling kind, orr_tree **out, orr_err *err) {
+                        uint32_t count, scaling kind, orr_residual *residuals,
+                        uint32_t *residual_count, orr_tree **out, orr_err *err) {
     entry *sorted = ORR_NEW_ARRAY(arena, entry, count);
     uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -95,8 +100,11 @@ static orr_status judge(orr_engine *engine, orr_arena *arena, const orr_judged *
     if (n > 0) {
         qsort(sorted, n, sizeof *sorted, by_group);
     }
-    pairs p = {ORR_NEW_ARRAY(arena, double, n), ORR_NEW_ARRAY(arena, double, n),
-               ORR_NEW_ARRAY(arena, double, n), 0, 0};
+    pairs p = {.error = ORR_NEW_ARRAY(arena, double, n),
+               .null = ORR_NEW_ARRAY(arena, double, n),
+               .width = ORR_NEW_ARRAY(arena, double, n),
+               .scaling = kind == WEAK ? "weak" : "strong",
+               .residual = residuals + *residual_count};
     for (uint32_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && compare_group(&sorted[i], &sorted[end]) == 0; end++) {
             if (sorted[end].row->run->num_gpus > sorted[i].row->run->num_gpus) {
@@ -104,15 +112,17 @@ static orr_status judge(orr_engine *engine, orr_arena *arena, const orr_judged *
             }
         }
     }
+    *residual_count += p.count;
     *out = write_pairs(arena, &p);
     return ORR_OK;
 }
 
 orr_status orr_judge_anchored(orr_engine *engine, orr_arena *arena, const orr_judged *rows,
-                              uint32_t count, orr_tree **out, orr_err *err) {
+                              uint32_t count, orr_residual *residuals, uint32_t *residual_count,
+                              orr_tree **out, orr_err *err) {
     orr_tree *weak = NULL, *strong = NULL;
-    ORR_TRY(judge(engine, arena, rows, count, WEAK, &weak, err));
-    ORR_TRY(judge(engine, arena, rows, count, STRONG, &strong, err));
+    ORR_TRY(judge(engine, arena, rows, count, WEAK, residuals, residual_count, &weak, err));
+    ORR_TRY(judge(engine, arena, rows, count, STRONG, residuals, residual_count, &strong, err));
     *out = orr_tree_new_map(arena);
     (void)orr_tree_put(arena, *out, "weak", weak);
     (void)orr_tree_put(arena, *out, "strong", strong);

@@ -92,7 +92,22 @@ uint32_t orr_disturbed_find(orr_arena *arena, const orr_run_table *table, const 
 orr_tree *orr_disturbed_write(orr_arena *arena, const orr_run_table *table);
 
 orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t count);
+/* ablate.c: list of {effect, summary, series}, "nothing" first. */
+orr_status orr_study_ablate(orr_arena *arena, const orr_judged *rows, uint32_t count,
+                            orr_tree **out, orr_err *err);
+
+/* residuals.c: what a projection left, for the intervals of others. */
+typedef struct orr_residual {
+    const orr_judged *row;
+    const char *scaling; /* "none", "weak", "strong" */
+    double log_ratio;    /* ln(measured / projected) */
+} orr_residual;
+/* {classes, devices} in the shape of data/residuals. */
+orr_tree *orr_residuals_write(orr_arena *arena, const orr_residual *all, uint32_t count);
+
+/* Appends what its pairs leave to `residuals` (2 x count more at most). */
 orr_status orr_judge_anchored(orr_engine *engine, orr_arena *arena, const orr_judged *rows,
-                              uint32_t count, orr_tree **out, orr_err *err);
+                              uint32_t count, orr_residual *residuals, uint32_t *residual_count,
+                              orr_tree **out, orr_err *err);
 
 #endif

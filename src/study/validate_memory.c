@@ -228,7 +228,7 @@ static orr_tree *row_tree(orr_arena *arena, const verdict *v) {
     if (!v->failed) {
         orr_tree_put_real(arena, map, "measured_gib", row->measured);
     }
-    if (v->given && v->outcome != OUTCOME_DOES_NOT_START) {
+    if (v->memory.capacity_bytes > 0) { /* was evaluated */
         const orr_rank_memory *worst = &v->memory.worst;
         orr_tree_put_real(arena, map, "live", worst->live_bytes / ORR_GIB);
         orr_tree_put_real(arena, map, "allocated", worst->allocated_bytes / ORR_GIB);

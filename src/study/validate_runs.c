@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -237,6 +238,16 @@ static orr_tree *summary_of(orr_arena *arena, const orr_judged *rows, uint32_t c
     return summary;
 }
 
+static uint32_t collect_residuals(const orr_judged *rows, uint32_t count, orr_residual *out) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].counts && rows[i].skipped == NULL) {
+            out[n++] = (orr_residual){&rows[i], "none", -log1p(orr_judged_error(&rows[i]))};
+        }
+    }
+    return n;
+}
+
 static orr_status write_result(orr_engine *engine, orr_arena *arena,
                                const orr_study_request *request, const orr_run_table *table,
                                const orr_judged *rows, orr_tree *map, orr_err *err) {
@@ -245,10 +256,20 @@ static orr_status write_result(orr_engine *engine, orr_arena *arena,
     (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, count));
     (void)orr_tree_put(arena, map, "by", tables(arena, rows, count));
     (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, count));
+    orr_residual *residuals = ORR_NEW_ARRAY(arena, orr_residual, 3 * (size_t)count);
+    uint32_t residual_count = collect_residuals(rows, count, residuals);
     if (request->anchored) {
         orr_tree *anchored = NULL;
-        ORR_TRY(orr_judge_anchored(engine, arena, rows, count, &anchored, err));
+        ORR_TRY(orr_judge_anchored(engine, arena, rows, count, residuals, &residual_count,
+                                   &anchored, err));
         (void)orr_tree_put(arena, map, "anchored", anchored);
+    }
+    (void)orr_tree_put(arena, map, "residuals",
+                       orr_residuals_write(arena, residuals, residual_count));
+    if (request->ablate) {
+        orr_tree *ablations = NULL;
+        ORR_TRY(orr_study_ablate(arena, rows, count, &ablations, err));
+        (void)orr_tree_put(arena, map, "ablations", ablations);
     }
     (void)orr_tree_put(arena, map, "disturbed", orr_disturbed_write(arena, table));
     orr_tree *list = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));

@@ -411,23 +411,100 @@ static uint32_t count_of(const char *text, const char *part) {
     return n;
 }
 
+static void add_point(orr_arena *arena, orr_tree *rows, const char *model, const char *gpu,
+                      const char *precision, double error, bool counts) {
+    orr_tree *row = orr_tree_push(arena, rows, orr_tree_new_map(arena));
+    orr_tree_put_text(arena, row, "model", model);
+    orr_tree_put_text(arena, row, "gpu", gpu);
+    orr_tree_put_text(arena, row, "precision", precision);
+    orr_tree_put_bool(arena, row, "counts", counts);
+    orr_tree_put_real(arena, row, "error", error);
+}
+
 static void the_heat_map_has_a_signed_cell_for_each_pair(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
-    const orr_tree *result = read_json(
-        arena, "{\"rows\":[{\"model\":\"A&B\",\"gpu\":\"h100\",\"precision\":\"bf16\",\"error\":"
-               "0.07},{\"model\":\"A&B\",\"gpu\":\"h100\",\"precision\":\"bf16\",\"error\":0.09},"
-               "{\"model\":\"C\",\"gpu\":\"b200\",\"precision\":\"fp8\",\"error\":-0.3},"
-               "{\"model\":\"C\",\"gpu\":\"b200\",\"precision\":\"fp8\",\"counts\":false,"
-               "\"error\":9},{\"model\":\"D\",\"skipped\":\"why\"}]}");
+    orr_tree *result = orr_tree_new_map(arena);
+    orr_tree *rows = orr_tree_put(arena, result, "rows", orr_tree_new_list(arena));
+    static const double errors[] = {0.07, 0.09, 0.0, 0.5};
+    for (int i = 0; i < 4; i++) { /* median 8 %; formats that differ in scaling share a column */
+        add_point(arena, rows, "A&B", "h100", i % 2 == 0 ? "fp8" : "fp8_cs", errors[i], true);
+    }
+    add_point(arena, rows, "C", "b200", "bf16", -0.3, true);
+    add_point(arena, rows, "C", "b200", "bf16", 9, false); /* its tier does not count */
+    add_point(arena, rows, "E", "b200", "fp16", -0.3, true);
     const char *svg = orr_report_heatmap(arena, result);
     assert_int_equal(count_of(svg, "<g>"), 2);
     assert_int_equal(count_of(svg, "</g>"), 2);
-    assert_non_null(strstr(svg, "A&amp;B"));
+    assert_non_null(strstr(svg, ">A&amp;B<"));
     assert_non_null(strstr(svg, ">+8<"));
     assert_non_null(strstr(svg, ">\u221230<"));
-    assert_null(strstr(svg, ">D<"));
+    assert_null(strstr(svg, ">C<")); /* few runs: C and E share a line */
+    assert_non_null(strstr(svg, ">models with fewer runs<"));
+    assert_non_null(strstr(svg, ">h100 fp8<"));
     assert_non_null(strstr(svg, "</svg>"));
+    orr_arena_free(arena);
+}
+
+/* An interval is the residuals' of the nearest class that has twenty rows. */
+static void residuals_give_the_interval_of_the_next_run(void **state) {
+    (void)state;
+    enum { N = 39 };
+    double measured[N], projected[N];
+    for (int i = 0; i < N; i++) {
+        projected[i] = 100;
+        measured[i] = 81 + i; /* 81 .. 119 */
+    }
+    orr_judged rows[N];
+    orr_run runs[N];
+    orr_accelerator accelerator = {.arch = ORR_ARCH_HOPPER};
+    orr_cluster cluster = {.accelerator = &accelerator};
+    static orr_resolved resolved;
+    resolved.cluster = &cluster;
+    orr_residual residuals[N];
+    fill_rows(rows, runs, N, measured, projected);
+    for (int i = 0; i < N; i++) {
+        rows[i].resolved = &resolved;
+        residuals[i] = (orr_residual){&rows[i], "none", log(measured[i] / projected[i])};
+    }
+    orr_arena *arena = orr_arena_new();
+    const orr_tree *out = orr_residuals_write(arena, residuals, N);
+    const orr_tree *one = orr_tree_at(orr_tree_get(out, "classes"), 0);
+    assert_string_equal(orr_tree_text(orr_tree_get(one, "software"), ""), "x");
+    assert_string_equal(orr_tree_text(orr_tree_get(one, "arch"), ""), "hopper");
+    assert_true(close_to(real(one, "low_ratio"), 0.82)); /* the second of 39: 40 x 5 % */
+    assert_true(close_to(real(one, "high_ratio"), 1.18));
+    assert_true(close_to(real(orr_tree_at(orr_tree_get(out, "devices"), 0), "rows"), N));
+    out = orr_residuals_write(arena, residuals, 19);
+    assert_int_equal(orr_tree_size(orr_tree_get(out, "classes")), 0);
+    orr_arena_free(arena);
+}
+
+/* Every effect changes the table, and without none it is the table. */
+static void ablation_starts_from_the_table(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_study_request request = request_of();
+    orr_engine *engine = orr_engine_new();
+    orr_tree *result = NULL;
+    orr_err err = {0};
+    request.ablate = true;
+    assert_int_equal(orr_study_runs(engine, arena, &request, &result, &err), ORR_OK);
+    const orr_tree *list = orr_tree_get(result, "ablations");
+    assert_string_equal(orr_tree_text(orr_tree_path(list, "0.effect"), ""), "nothing");
+    assert_true(
+        close_to(real(list, "0.summary.mean_abs_err"), real(result, "summary.mean_abs_err")));
+    uint32_t changed = 0;
+    for (size_t i = 1; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        changed +=
+            fabs(real(one, "summary.mean_abs_err") - real(result, "summary.mean_abs_err")) > 1e-9;
+    }
+    assert_true(orr_tree_size(list) > 20);
+    assert_true(changed >= 18);
+    /* Work taken away makes projections faster. */
+    assert_true(real(list, "1.summary.bias") > real(list, "0.summary.bias"));
+    orr_engine_free(engine);
     orr_arena_free(arena);
 }
 
@@ -488,6 +565,8 @@ int main(void) {
         cmocka_unit_test(a_headline_fails_when_it_gets_worse),
         cmocka_unit_test(rows_become_csv),
         cmocka_unit_test(the_heat_map_has_a_signed_cell_for_each_pair),
+        cmocka_unit_test(residuals_give_the_interval_of_the_next_run),
+        cmocka_unit_test(ablation_starts_from_the_table),
         cmocka_unit_test(one_form_a_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
