@@ -58,6 +58,10 @@ uint32_t orr_csv_line(const orr_csv *csv); /* line of the current row */
 void orr_json_write(orr_text *out, const orr_tree *node, bool pretty);
 /* orr_write_json of the public header is this with a default limit. */
 
+/* orr_tree_put with the place of the key itself, for messages about keys. */
+void orr_tree_put_at(orr_arena *arena, orr_tree *map, const char *key, orr_span at,
+                     orr_tree *child);
+
 /* ---- field tables --------------------------------------------------------------------------- */
 
 typedef enum orr_field_type {

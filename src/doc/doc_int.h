@@ -36,9 +36,6 @@ struct orr_tree {
     } as;
 };
 
-/* The same as orr_tree_put of a key read at that place. */
-void orr_tree_put_at(orr_arena *arena, orr_tree *map, const char *key, orr_span at,
-                     orr_tree *child);
 /* The same as orr_tree_get with a key that need not be terminated. */
 orr_tree *orr_tree_find(const orr_tree *map, const char *key, size_t length);
 

@@ -46,7 +46,7 @@ orr_span orr_tree_key_span(const orr_tree *map, size_t index) {
         span.line = map->as.map.entries[index].line;
         span.column = map->as.map.entries[index].column;
     }
-    return span;
+    return span.line > 0 ? span : (orr_span){0}; /* a key from nowhere is in no file */
 }
 
 static bool key_is(const tree_entry *entry, const char *key, size_t length) {

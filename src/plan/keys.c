@@ -381,24 +381,26 @@ static bool is_dropped(uint64_t under, uint64_t over, const char *name) {
     return false;
 }
 
-static void put_node(orr_arena *arena, orr_tree *map, const char *name, const orr_tree *node) {
+static void put_entry(orr_arena *arena, orr_tree *map, const orr_tree *from, size_t index) {
+    const orr_tree *node = orr_tree_at(from, index);
     orr_tree *copy = orr_tree_copy(arena, node);
     orr_tree_set_span(copy, orr_tree_span(node));
-    orr_tree_put(arena, map, name, copy);
+    orr_tree_put_at(arena, map, orr_tree_key(from, index), orr_tree_key_span(from, index), copy);
 }
 
 orr_tree *orr_plan_merge(orr_arena *arena, const orr_tree *under, const orr_tree *over) {
     orr_tree *out = orr_tree_new_map(arena);
+    orr_tree_set_span(out, (orr_span){orr_tree_span(under).file, 0, 0});
     uint64_t under_bits = stated_bits(under), over_bits = stated_bits(over);
     for (size_t i = 0; i < orr_tree_size(under); i++) {
         const char *name = orr_tree_key(under, i);
         if (name != NULL && !is_dropped(under_bits, over_bits, name)) {
-            put_node(arena, out, name, orr_tree_at(under, i));
+            put_entry(arena, out, under, i);
         }
     }
     for (size_t i = 0; i < orr_tree_size(over); i++) {
         if (orr_tree_key(over, i) != NULL) {
-            put_node(arena, out, orr_tree_key(over, i), orr_tree_at(over, i));
+            put_entry(arena, out, over, i);
         }
     }
     return out;

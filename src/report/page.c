@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "doc/doc.h"
 #include "report/report_int.h"
 
 enum { PAGE_LIMIT_BYTES = 16 << 20 };
@@ -153,6 +154,9 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_memory(&page, envelope);
     } else if (strcmp(schema, "orrery.validate/1") == 0) {
         orr_render_validate(&page, envelope);
+    } else if (strcmp(schema, "orrery.schema/1") == 0) { /* is JSON for whoever reads it */
+        orr_json_write(&page.text, orr_tree_get(envelope, "result"), true);
+        orr_text_add(&page.text, "\n");
     } else if (strcmp(schema, "orrery.rules/1") == 0) {
         orr_render_rules(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {
