@@ -35,6 +35,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_LEDGER = 1 << 3,    /* rank */
     ORR_ARGS_FILE = 1 << 4,      /* FILE, required */
     ORR_ARGS_STUDY = 1 << 5,     /* what validate takes */
+    ORR_ARGS_TUNE = 1 << 6,      /* space, objective and effort of a search */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
@@ -62,10 +63,18 @@ orr_status orr_command_list(orr_job *job, orr_err *err);
 orr_status orr_command_show(orr_job *job, orr_err *err);
 orr_status orr_command_rules(orr_job *job, orr_err *err);
 orr_status orr_command_validate(orr_job *job, orr_err *err);
+orr_status orr_command_tune(orr_job *job, orr_err *err);
 orr_status orr_command_schema(orr_job *job, orr_err *err);
 
 /* The fields of validate, in the shape of orr_command_fields. */
 orr_tree *orr_validate_fields(orr_arena *arena);
+
+/* Likewise those of tune besides the plan's. */
+orr_tree *orr_tune_fields(orr_arena *arena);
+bool orr_is_tune_argument(const char *key);
+
+/* Plan keys of a call: those of its file, overridden by its own. */
+orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err);
 
 /* A kind of catalog, the detail of list and show. */
 typedef struct orr_catalog {

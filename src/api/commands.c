@@ -11,6 +11,9 @@ const orr_command orr_command_table[] = {
     {"check", "plan", "is a plan legal, does it start, does it fit; for scripts and CI",
      "--model llama-3.1-8b --hardware h100 --gpus 8 --mbs 1 --gbs 128 --seq 8192", ORR_ARGS_PLAN,
      orr_command_check, NULL},
+    {"tune", "plan", "the best plan there is, with a certificate that nothing better was left out",
+     "--model mixtral-8x7b --hardware h100 --gpus 16 --gbs 256 --seq 4096 --pin recompute=none",
+     ORR_ARGS_PLAN | ORR_ARGS_TUNE, orr_command_tune, NULL},
     {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
      ORR_ARGS_FILE, orr_command_import, NULL},
     {"model list", "catalog", "the models that are known by name", "", 0, orr_command_list,
@@ -81,6 +84,12 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
         add_field(arena, fields, "file", "text", true,
                   "Megatron launch script, or plan file (YAML or JSON); options override it");
+    }
+    if ((command->args & ORR_ARGS_TUNE) != 0) {
+        const orr_tree *own = orr_tune_fields(arena);
+        for (size_t i = 0; i < orr_tree_size(own); i++) {
+            (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(own, i)));
+        }
     }
     if ((command->args & ORR_ARGS_ANCHOR) != 0) {
         add_field(arena, fields, "anchor", "text", false,

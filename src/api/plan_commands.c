@@ -57,11 +57,11 @@ static bool is_plan_key(const char *key) {
             return false;
         }
     }
-    return true;
+    return !orr_is_tune_argument(key);
 }
 
 /* Plan keys: those of the file, overridden by those of the call. */
-static orr_status gather_keys(orr_job *job, const orr_tree **out, orr_err *err) {
+orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
     const orr_tree *keys = NULL;
     const char *file = orr_tree_text(orr_tree_get(job->args, "file"), NULL);
     if (file != NULL) {
@@ -84,7 +84,7 @@ static orr_status gather_keys(orr_job *job, const orr_tree **out, orr_err *err) 
 
 static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
     const orr_tree *keys = NULL;
-    ORR_TRY(gather_keys(job, &keys, err));
+    ORR_TRY(orr_job_keys(job, &keys, err));
     ORR_TRY(orr_plan_resolve(job->arena, keys, resolved, err));
     for (uint32_t i = 0; i < resolved->assumption_count; i++) {
         const orr_assumption *a = &resolved->assumption[i];

@@ -134,6 +134,15 @@ static bool is_switch_value(const char *text) {
     return false;
 }
 
+/* Values of an option that may be given several times become a list. */
+static void repeat_argument(cli *self, orr_tree *args, const char *key, const char *value) {
+    const orr_tree *before = orr_tree_get(args, key);
+    orr_tree *list =
+        before == NULL ? orr_tree_new_list(self->arena) : orr_tree_copy(self->arena, before);
+    orr_tree_push(self->arena, list, orr_tree_new_text(self->arena, value));
+    orr_tree_put(self->arena, args, key, list);
+}
+
 static orr_status put_argument(cli *self, orr_tree *args, const char *key, const char *value,
                                orr_err *err) {
     if (orr_tree_get(args, key) != NULL) {
@@ -164,6 +173,10 @@ static orr_status command_flag(cli *self, const orr_tree *command, orr_tree *arg
             return usage(err, key, "needs a value", "give it as --flag VALUE or --flag=VALUE");
         }
         value = argv[++*index];
+    }
+    if (orr_tree_bool(orr_tree_get(field, "repeat"), false)) {
+        repeat_argument(self, args, key, value);
+        return ORR_OK;
     }
     return put_argument(self, args, key, value, err);
 }

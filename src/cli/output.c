@@ -177,6 +177,9 @@ static int verdict_code(const orr_tree *envelope) {
     if (!orr_tree_bool(orr_tree_path(envelope, "check.passed"), true)) {
         return EXIT_CHECK;
     }
+    if (orr_tree_bool(orr_tree_path(envelope, "result.interrupted"), false)) {
+        return EXIT_INTERRUPTED;
+    }
     if (verdict == NULL) {
         return EXIT_FINE;
     }

@@ -58,6 +58,13 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
 /* The verdict of `need` bytes: also used by search, so that there is one and only one. */
 double orr_memory_p_oom(const orr_software *software, double need_bytes, double capacity_bytes);
 
+/* The verdict's `need` alone, for searches. What the micro-batches hold is weighed once; need()
+ * then answers for the program's plan as it stands, which may since have changed in `sharding`
+ * (among none, zero1 and zero2) and in overlap dp. Lives in arena. */
+typedef struct orr_needs orr_needs;
+orr_needs *orr_memory_needs(const orr_program *program, orr_arena *arena);
+double orr_memory_need(orr_needs *needs); /* of the worst rank: orr_memory.worst.need_bytes */
+
 /* One entry of the ledger of a rank: bytes alive at `moment`, `count` times. */
 typedef struct orr_ledger_row {
     const char *what; /* "attn.core: q" */

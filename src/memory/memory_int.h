@@ -174,11 +174,21 @@ typedef struct orr_peak {
 void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static *fixed,
                      orr_peak *out);
 
+/* Dynamic bytes of a rank at its worst, moment by moment and without gradients alive: those of
+ * moments A to C in `held`, and under a running backward alone. */
+typedef struct orr_held {
+    double held, in_backward;
+    bool has_backward;
+} orr_held;
+orr_held orr_memory_held(const orr_weighed *weighed, uint32_t rank);
+
 /* ---- verdict.c ------------------------------------------------------------------------------- */
 
 /* Reserved, device and need of a rank, from its static and dynamic bytes. */
 void orr_memory_judge(const orr_weighed *weighed, const orr_static *fixed, const orr_peak *peak,
                       double capacity_bytes, orr_rank_memory *out);
+/* What the verdict compares. */
+double orr_memory_need_of(const orr_weighed *weighed, double fixed_bytes, double dynamic_bytes);
 orr_fit_band orr_memory_band(double need_bytes, double capacity_bytes);
 double orr_memory_capacity(const orr_resolved *resolved);
 

@@ -94,14 +94,44 @@ static void split_worst(const rank_view *view, const orr_static *fixed, orr_peak
     out->activations = out->dynamic - out->logits - out->transient;
 }
 
-void orr_memory_peak(const orr_weighed *w, uint32_t rank, const orr_static *fixed, orr_peak *out) {
+static rank_view view_of(const orr_weighed *w, uint32_t rank) {
     rank_view view = {.w = w, .kind = w->rank_kind, .kept = w->rank_kept, .vpp = w->plan->pipe.vpp};
-    *out = (orr_peak){0};
     for (uint32_t c = 0; c < view.vpp; c++) {
         view.kind[c] = &w->kind[w->program->chunk[rank * view.vpp + c]];
         view.kept[c] = view.kind[c]->kept;
         view.pending_w = orr_max_f64(view.pending_w, view.kind[c]->pending_w);
     }
+    return view;
+}
+
+/* As look_at, without static bytes and without telling the moments apart. */
+orr_held orr_memory_held(const orr_weighed *w, uint32_t rank) {
+    rank_view view = view_of(w, rank);
+    orr_held sum = {0};
+    for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {
+        const orr_live *live = &w->order.live[i];
+        const orr_instant *instant = view.kind[live->chunk]->instant;
+        double base = others(&view, live);
+        if (live->event == ORR_SOP_F) {
+            sum.held = orr_max_f64(sum.held, base + instant[ORR_INSTANT_FORWARD].bytes);
+        } else if (live->event == ORR_SOP_W) {
+            sum.held = orr_max_f64(sum.held, base + view.kept[live->chunk]);
+        } else {
+            for (int k = ORR_INSTANT_LOSS; k <= ORR_INSTANT_BACKWARD; k++) {
+                if (instant[k].occurs) {
+                    sum.held = orr_max_f64(sum.held, base + instant[k].bytes);
+                }
+            }
+            sum.in_backward = sum.has_backward ? orr_max_f64(sum.in_backward, base) : base;
+            sum.has_backward = true;
+        }
+    }
+    return sum;
+}
+
+void orr_memory_peak(const orr_weighed *w, uint32_t rank, const orr_static *fixed, orr_peak *out) {
+    rank_view view = view_of(w, rank);
+    *out = (orr_peak){0};
     for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {
         look_at(&view, fixed, i, out);
     }

@@ -79,11 +79,16 @@ static double factor(double stated) {
     return stated > 0 ? stated : 1;
 }
 
+double orr_memory_need_of(const orr_weighed *w, double fixed_bytes, double dynamic_bytes) {
+    const double t = orr_max_u32(1, w->plan->split.tp);
+    const double width = (double)orr_plan_tokens(w->plan) * w->program->resolved->model->hidden;
+    return fixed_bytes + factor(w->software->need_factor) * dynamic_bytes +
+           w->software->need_unsharded_nh_bytes * width * (1 - 1 / t);
+}
+
 void orr_memory_judge(const orr_weighed *w, const orr_static *fixed, const orr_peak *peak,
                       double capacity_bytes, orr_rank_memory *out) {
     const orr_software *software = w->software;
-    const double t = orr_max_u32(1, w->plan->split.tp);
-    const double width = (double)orr_plan_tokens(w->plan) * w->program->resolved->model->hidden;
     *out = (orr_rank_memory){.moment = peak->worst};
     for (uint32_t m = 0; m < ORR_MOMENT_COUNT; m++) {
         out->moment_bytes[m] = peak->moment[m];
@@ -101,6 +106,5 @@ void orr_memory_judge(const orr_weighed *w, const orr_static *fixed, const orr_p
     /* Near the limit the allocator gives its cache back before it fails. */
     out->reserved_bytes = orr_max_f64(out->allocated_bytes, orr_min_f64(reserved, capacity_bytes));
     out->device_bytes = out->reserved_bytes + software->device_overhead_bytes;
-    out->need_bytes = fixed->total + factor(software->need_factor) * peak->dynamic +
-                      software->need_unsharded_nh_bytes * width * (1 - 1 / t);
+    out->need_bytes = orr_memory_need_of(w, fixed->total, peak->dynamic);
 }

@@ -339,8 +339,14 @@ static orr_status check_link(const orr_resolved *resolved, orr_err *err) {
     return ORR_OK;
 }
 
-orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
-                    const orr_durations *d, orr_program *out, orr_err *err) {
+orr_status orr_link_order(orr_linker *linker, orr_arena *arena, const orr_plan *plan,
+                          const orr_durations *d, const orr_order **out, orr_err *err) {
+    orr_schedule_spec spec = orr_plan_schedule(plan);
+    return orr_linker_order(linker, arena, &spec, d, out, err);
+}
+
+orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
+                           orr_program *out, orr_err *err) {
     const orr_plan *plan = &resolved->plan;
     ORR_TRY(check_link(resolved, err));
     linking l = {.linker = linker,
@@ -356,8 +362,6 @@ orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *re
     uint8_t *kind_of = ORR_NEW_ARRAY(arena, uint8_t, l.chunks);
     uint32_t first[ORR_MAX_CHUNK_KINDS];
     *out = (orr_program){.resolved = resolved, .chunk = kind_of, .modules = l.modules};
-    orr_schedule_spec spec = orr_plan_schedule(plan);
-    ORR_TRY(orr_linker_order(linker, arena, &spec, d, &out->order, err));
     ORR_TRY(orr_plan_layers(resolved->model, plan, l.layers, l.offset, err));
     find_ends(&l);
     ORR_TRY(find_kinds(&l, kind_of, first, &out->chunk_kind_count, err));
@@ -366,5 +370,15 @@ orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *re
         ORR_TRY(fill_chunk(&l, first[k], &kind[k], err));
     }
     out->chunk_kind = kind;
+    return ORR_OK;
+}
+
+orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
+                    const orr_durations *d, orr_program *out, orr_err *err) {
+    const orr_order *order = NULL;
+    ORR_TRY(check_link(resolved, err));
+    ORR_TRY(orr_link_order(linker, arena, &resolved->plan, d, &order, err));
+    ORR_TRY(orr_link_chunks(linker, arena, resolved, out, err));
+    out->order = order;
     return ORR_OK;
 }

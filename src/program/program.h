@@ -243,6 +243,12 @@ orr_status orr_linker_object(orr_linker *linker, const orr_object_key *key, cons
 orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                     const orr_durations *d, orr_program *out, orr_err *err);
 
+/* The two halves of orr_link: what the chunks run (order stays NULL), and the order. */
+orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
+                           orr_program *out, orr_err *err);
+orr_status orr_link_order(orr_linker *linker, orr_arena *arena, const orr_plan *plan,
+                          const orr_durations *d, const orr_order **out, orr_err *err);
+
 /* The vocabulary as the plan's framework pads it. */
 uint32_t orr_link_vocab(const orr_model *model, const orr_plan *plan);
 /* The memo key of a layer under a plan. */

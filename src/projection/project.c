@@ -14,13 +14,7 @@
 #include "base/num.h"
 #include "projection/projection_int.h"
 
-typedef struct stage_times {
-    orr_chunk_time *kind; /* [chunk_kind_count] */
-    int64_t *f, *b, *w;   /* per chunk, picoseconds */
-    int64_t *hop;         /* [pp] */
-    double hop_error_frac;
-    uint8_t hop_provenance;
-} stage_times;
+typedef orr_stage_times stage_times;
 
 static void add_scaled(orr_phase_time *sum, const orr_phase_time *part, double n) {
     for (int c = 0; c < ORR_CLASS_COUNT; c++) {
@@ -35,7 +29,7 @@ static void add_scaled(orr_phase_time *sum, const orr_phase_time *part, double n
     sum->total_s += n * part->total_s;
 }
 
-static orr_timeline_mode timeline_mode(const orr_program *program, double compute_factor) {
+orr_timeline_mode orr_program_mode(const orr_program *program, double compute_factor) {
     const orr_resolved *resolved = program->resolved;
     const orr_plan *plan = &resolved->plan;
     orr_timeline_mode mode;
@@ -50,8 +44,8 @@ static orr_timeline_mode timeline_mode(const orr_program *program, double comput
 
 /* Gradients that the GEMM does not add itself are read, added and written by a kernel of their own.
  */
-static void add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
-                             const orr_chunk *chunk, orr_chunk_time *time) {
+void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
+                          const orr_chunk *chunk, orr_chunk_time *time) {
     double bytes =
         resolved->software->accumulate_bytes * (double)(chunk->params.dense + chunk->params.expert);
     if (bytes <= 0) {
@@ -70,7 +64,7 @@ static void time_chunk_kinds(orr_engine *engine, const orr_program *program,
                              const orr_cost_table *table, double compute_factor,
                              orr_chunk_time *kind) {
     const orr_software *software = program->resolved->software;
-    orr_timeline_mode mode = timeline_mode(program, compute_factor);
+    orr_timeline_mode mode = orr_program_mode(program, compute_factor);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         const orr_chunk *chunk = &program->chunk_kind[k];
         for (uint32_t i = 0; i < chunk->part_count; i++) {
@@ -88,12 +82,13 @@ static void time_chunk_kinds(orr_engine *engine, const orr_program *program,
                 }
             }
         }
-        add_accumulation(program->resolved, table, chunk, &kind[k]);
+        orr_add_accumulation(program->resolved, table, chunk, &kind[k]);
     }
 }
 
 /* Hops between neighbouring stages: the activation of one micro-batch as the stage holds it. */
-static void time_hops(const orr_program *program, const orr_cost_table *table, stage_times *times) {
+void orr_time_hops(const orr_program *program, const orr_cost_table *table,
+                   orr_stage_times *times) {
     const orr_resolved *resolved = program->resolved;
     const orr_plan *plan = &resolved->plan;
     uint32_t pp = plan->pipe.pp, stride = plan->gpus / pp;
@@ -112,9 +107,12 @@ static void time_hops(const orr_program *program, const orr_cost_table *table, s
     }
 }
 
-static orr_durations time_stages(orr_engine *engine, orr_arena *arena, const orr_program *program,
-                                 const orr_cost_table *table, double compute_factor,
-                                 stage_times *times) {
+orr_durations orr_stage_durations(const orr_stage_times *times) {
+    return (orr_durations){.f = times->f, .b = times->b, .w = times->w, .hop = times->hop};
+}
+
+void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *program,
+                     const orr_cost_table *table, double compute_factor, stage_times *times) {
     const orr_pipe *pipe = &program->resolved->plan.pipe;
     uint32_t chunks = pipe->pp * pipe->vpp;
     times->kind = ORR_NEW_ARRAY(arena, orr_chunk_time, program->chunk_kind_count);
@@ -130,9 +128,8 @@ static orr_durations time_stages(orr_engine *engine, orr_arena *arena, const orr
         times->w[c] = orr_ps(kind->phase[ORR_PHASE_WEIGHT_GRAD].total_s);
     }
     if ((engine->without & ORR_WITHOUT_P2P) == 0) {
-        time_hops(program, table, times);
+        orr_time_hops(program, table, times);
     }
-    return (orr_durations){.f = times->f, .b = times->b, .w = times->w, .hop = times->hop};
 }
 
 static orr_play new_play(orr_arena *arena, const orr_pipe *pipe) {
@@ -189,11 +186,6 @@ static double sum_slices(const orr_projection *projection) {
     return sum_s;
 }
 
-static double doublings(const orr_resolved *resolved) {
-    double nodes = (double)resolved->plan.gpus / resolved->cluster->gpus_per_node;
-    return nodes > 1 ? log2(nodes) : 0;
-}
-
 static orr_dtype precision_dtype(uint8_t precision) {
     static const orr_dtype dtype[ORR_PRECISION_COUNT] = {
         [ORR_PRECISION_BF16] = ORR_BF16,    [ORR_PRECISION_FP16] = ORR_FP16,
@@ -206,9 +198,6 @@ static orr_dtype precision_dtype(uint8_t precision) {
 
 static void finish(const orr_resolved *resolved, double variance, orr_projection *out) {
     const orr_plan *plan = &resolved->plan;
-    double jitter_frac = resolved->software->straggler_frac * doublings(resolved);
-    out->slice_s[ORR_SLICE_JITTER] = jitter_frac * sum_slices(out);
-    out->step_s = sum_slices(out);
     double accounted_s = 0;
     for (int p = 0; p < ORR_PROVENANCE_COUNT; p++) {
         accounted_s += out->provenance_s[p];
@@ -235,7 +224,8 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
     ORR_TRY(orr_link(engine->linker, scratch, resolved, NULL, program, err));
     stage_times times = {0};
-    orr_durations d = time_stages(engine, scratch, program, table, compute_factor, &times);
+    orr_time_stages(engine, scratch, program, table, compute_factor, &times);
+    orr_durations d = orr_stage_durations(&times);
     const orr_pipe *pipe = &resolved->plan.pipe;
     if (orr_schedule_needs_durations((orr_schedule_kind)pipe->schedule)) {
         ORR_TRY(orr_link(engine->linker, scratch, resolved, &d, program, err));
@@ -243,12 +233,14 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     orr_play play = new_play(scratch, pipe);
     ORR_TRY(orr_order_play(program->order, &d, false, scratch, &play, err));
 
+    orr_exchanges *exchanges = ORR_NEW(scratch, orr_exchanges);
+    orr_step_exchanges(program, table, exchanges);
     uint32_t last = 0;
     double last_s = -1, optimizer_s = 0, optimizer_error_s = 0;
     orr_step_end closing = {0};
     uint8_t optimizer_provenance = ORR_FROM_MODEL;
     for (uint32_t r = 0; r < pipe->pp; r++) {
-        orr_step_end end = orr_step_end_cost(program, table, r, times.kind, &play);
+        orr_step_end end = orr_step_end_cost(program, table, exchanges, r, times.kind, &play);
         if ((engine->without & ORR_WITHOUT_DP) != 0) {
             end.dp_s = end.dp_error_s = 0;
         }
@@ -277,8 +269,12 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         hops_s = orr_max_f64(0, end_s - (double)free_hops.rank_end[last] * ORR_PS);
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;
-    out->slice_s[ORR_SLICE_BUBBLE] = orr_max_f64(0, end_s - busy_s - hops_s);
+    double rest_s = end_s - busy_s - hops_s;
+    out->slice_s[ORR_SLICE_BUBBLE] = orr_max_f64(0, rest_s);
+    /* the schedule counts whole picoseconds: a rank that never waits is off by some */
+    out->slice_s[ORR_SLICE_GEMM] += orr_min_f64(0, rest_s);
     if ((engine->without & ORR_WITHOUT_BUBBLE) != 0) {
+        last_s -= out->slice_s[ORR_SLICE_BUBBLE];
         out->slice_s[ORR_SLICE_BUBBLE] = 0;
     }
     out->slice_s[ORR_SLICE_DP] += closing.dp_s;
@@ -294,6 +290,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     out->provenance_s[times.hop_provenance] += hops_s;
     out->provenance_s[closing.dp_provenance] += closing.dp_s;
     out->provenance_s[optimizer_provenance] += optimizer_s;
+    out->step_s = orr_step_close(resolved, last_s, optimizer_s, &out->slice_s[ORR_SLICE_JITTER]);
     finish(resolved, variance, out);
     return ORR_OK;
 }

@@ -61,9 +61,40 @@ typedef struct orr_step_end {
     uint8_t dp_provenance, optimizer_provenance; /* orr_provenance, the least sure part's */
 } orr_step_end;
 
+/* Cost of reducing or gathering the parameters of a chunk. */
+typedef struct orr_exchange {
+    double time_s, error_s;
+    uint8_t provenance; /* the least sure of its parts */
+} orr_exchange;
+typedef struct orr_exchanges {
+    orr_exchange reduce[ORR_MAX_CHUNK_KINDS], gather[ORR_MAX_CHUNK_KINDS]; /* by chunk kind */
+} orr_exchanges;
+void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
+                        orr_exchanges *out);
+
 /* rank_end and grads_ready (per chunk, of all ranks) come from the play, in picoseconds. */
 orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
-                               uint32_t rank, const orr_chunk_time *chunk_time,
-                               const orr_play *play);
+                               const orr_exchanges *prices, uint32_t rank,
+                               const orr_chunk_time *chunk_time, const orr_play *play);
+/* The step from the end of the last rank (its exposed exchanges included) and the longest
+ * optimizer. */
+double orr_step_close(const orr_resolved *resolved, double end_s, double optimizer_s,
+                      double *jitter_s);
+
+/* Stage times of a linked program. */
+typedef struct orr_stage_times {
+    orr_chunk_time *kind; /* [chunk_kind_count] */
+    int64_t *f, *b, *w;   /* per chunk, picoseconds */
+    int64_t *hop;         /* [pp] */
+    double hop_error_frac;
+    uint8_t hop_provenance;
+} orr_stage_times;
+void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *program,
+                     const orr_cost_table *table, double compute_factor, orr_stage_times *out);
+orr_durations orr_stage_durations(const orr_stage_times *times);
+orr_timeline_mode orr_program_mode(const orr_program *program, double compute_factor);
+void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
+                          const orr_chunk *chunk, orr_chunk_time *time);
+void orr_time_hops(const orr_program *program, const orr_cost_table *table, orr_stage_times *times);
 
 #endif

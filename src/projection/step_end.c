@@ -4,16 +4,14 @@
  * overlapped share of that last backward, the reduction runs behind what the rank still computes.
  * Chunks are reduced one after the other in the order in which they become ready. What outlasts the
  * rank's last op is exposed. Spec: steptime.md §2.10-2.12. */
+#include <math.h>
+
 #include "base/num.h"
 #include "projection/projection_int.h"
 
 enum { MAX_CHUNKS = ORR_MAX_VPP };
 
-/* Cost of reducing (or gathering) `elements` parameters at `element_bytes` each. */
-typedef struct exchange {
-    double time_s, error_s;
-    uint8_t provenance; /* the least sure of its parts */
-} exchange;
+typedef orr_exchange exchange;
 
 static exchange joined(exchange a, exchange b) {
     uint8_t provenance = a.provenance > b.provenance ? a.provenance : b.provenance;
@@ -97,9 +95,9 @@ static double expose(double total_s, double late_s, double min_frac) {
     return orr_max_f64(orr_max_f64(late_s, min_frac * total_s), 0);
 }
 
-static exchange exposed_reduction(const orr_program *program, const orr_cost_table *table,
+static exchange exposed_reduction(const orr_program *program, const orr_exchanges *prices,
                                   uint32_t rank, const orr_chunk_time *chunk_time,
-                                  const orr_play *play, const groups *g) {
+                                  const orr_play *play) {
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
     uint32_t vpp = resolved->plan.pipe.vpp, order[MAX_CHUNKS];
@@ -111,11 +109,11 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
     order_by_ready(play, rank, vpp, order);
     for (uint32_t i = 0; i < vpp; i++) {
         uint32_t c = order[i];
-        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
-        const orr_chunk_time *time = &chunk_time[program->chunk[rank * vpp + c]];
+        uint32_t kind = program->chunk[rank * vpp + c];
+        const orr_chunk_time *time = &chunk_time[kind];
         double backward_s =
             time->phase[ORR_PHASE_INPUT_GRAD].total_s + time->phase[ORR_PHASE_WEIGHT_GRAD].total_s;
-        exchange one = reduce_params(resolved, table, g, &chunk->params);
+        exchange one = prices->reduce[kind];
         double start_s = (double)play->grads_ready[rank * vpp + c] * ORR_PS -
                          software->dp_window_frac * backward_s;
         clock_s = orr_max_f64(clock_s, start_s) + one.time_s;
@@ -130,9 +128,9 @@ static exchange exposed_reduction(const orr_program *program, const orr_cost_tab
 }
 
 /* Gathers run ahead of the first forward of each chunk, one after the other. */
-static exchange exposed_gather(const orr_program *program, const orr_cost_table *table,
+static exchange exposed_gather(const orr_program *program, const orr_exchanges *prices,
                                uint32_t rank, const orr_chunk_time *chunk_time,
-                               const orr_play *play, const groups *g) {
+                               const orr_play *play) {
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
     uint32_t vpp = resolved->plan.pipe.vpp;
@@ -140,9 +138,9 @@ static exchange exposed_gather(const orr_program *program, const orr_cost_table 
     double clock_s = 0, late_s = 0;
     exchange sum = {0, 0, 0};
     for (uint32_t c = 0; c < vpp; c++) {
-        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
-        const orr_chunk_time *time = &chunk_time[program->chunk[rank * vpp + c]];
-        exchange one = gather_params(resolved, table, g, &chunk->params);
+        uint32_t kind = program->chunk[rank * vpp + c];
+        const orr_chunk_time *time = &chunk_time[kind];
+        exchange one = prices->gather[kind];
         double use_s = (double)play->first_use[rank * vpp + c] * ORR_PS +
                        software->dp_window_frac * time->phase[ORR_PHASE_FORWARD].total_s;
         clock_s += one.time_s;
@@ -173,9 +171,28 @@ static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table 
     return orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, bytes, 2);
 }
 
+/* Fully sharded layers exchange inside their own forward and backward. */
+static bool exchanges_per_layer(const orr_plan *plan) {
+    return plan->shard.kind >= ORR_SHARD_ZERO3;
+}
+
+void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
+                        orr_exchanges *out) {
+    const orr_resolved *resolved = program->resolved;
+    if (exchanges_per_layer(&resolved->plan)) {
+        return;
+    }
+    groups g = data_parallel_groups(resolved);
+    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
+        const orr_params *params = &program->chunk_kind[k].params;
+        out->reduce[k] = reduce_params(resolved, table, &g, params);
+        out->gather[k] = gather_params(resolved, table, &g, params);
+    }
+}
+
 orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
-                               uint32_t rank, const orr_chunk_time *chunk_time,
-                               const orr_play *play) {
+                               const orr_exchanges *prices, uint32_t rank,
+                               const orr_chunk_time *chunk_time, const orr_play *play) {
     const orr_resolved *resolved = program->resolved;
     orr_params params = {0};
     for (uint32_t c = 0; c < resolved->plan.pipe.vpp; c++) {
@@ -184,12 +201,9 @@ orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table 
         params.expert += chunk->params.expert;
     }
     orr_step_end end = {0};
-    /* Fully sharded layers exchange inside their own forward and backward. */
-    bool per_layer = resolved->plan.shard.kind >= ORR_SHARD_ZERO3;
-    if (!per_layer) {
-        groups g = data_parallel_groups(resolved);
-        exchange reduction = exposed_reduction(program, table, rank, chunk_time, play, &g);
-        exchange gather = exposed_gather(program, table, rank, chunk_time, play, &g);
+    if (!exchanges_per_layer(&resolved->plan)) {
+        exchange reduction = exposed_reduction(program, prices, rank, chunk_time, play);
+        exchange gather = exposed_gather(program, prices, rank, chunk_time, play);
         exchange both = joined(reduction, gather);
         end.dp_s = both.time_s;
         end.dp_error_s = both.error_s;
@@ -200,4 +214,17 @@ orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table 
     end.optimizer_error_s = optimizer.time_s * optimizer.relerr_frac;
     end.optimizer_provenance = optimizer.provenance;
     return end;
+}
+
+/* Stragglers: what waits for the slowest of many nodes. */
+static double jitter_frac(const orr_resolved *resolved) {
+    double nodes = (double)resolved->plan.gpus / resolved->cluster->gpus_per_node;
+    return nodes > 1 ? resolved->software->straggler_frac * log2(nodes) : 0;
+}
+
+double orr_step_close(const orr_resolved *resolved, double end_s, double optimizer_s,
+                      double *jitter_s) {
+    double even_s = end_s + optimizer_s + resolved->software->step_s;
+    *jitter_s = jitter_frac(resolved) * even_s;
+    return even_s + *jitter_s;
 }

@@ -32,6 +32,7 @@ void orr_render_evidence(orr_page *page, const orr_tree *evidence); /* NULL: not
 void orr_render_project(orr_page *page, const orr_tree *envelope);
 void orr_render_memory(orr_page *page, const orr_tree *envelope);
 void orr_render_validate(orr_page *page, const orr_tree *envelope);
+void orr_render_tune(orr_page *page, const orr_tree *envelope);
 void orr_render_verdict(orr_page *page, const orr_tree *envelope);
 void orr_render_memory_bars(orr_page *page, const orr_tree *memory);
 void orr_render_inputs(orr_page *page, const orr_tree *envelope);

@@ -1,0 +1,123 @@
+/* What a search found: the best plan, the certificate, those behind it, time against memory. */
+#include <string.h>
+
+#include "report/report_int.h"
+
+static double real(const orr_tree *node, const char *path) {
+    return orr_tree_real(orr_tree_path(node, path), 0);
+}
+
+static const char *count_text(orr_page *page, const orr_tree *node, const char *path) {
+    double value = real(node, path);
+    return value < 1e6 ? orr_arena_format(page->arena, "%.0f", value) : orr_page_count(page, value);
+}
+
+/* "tp 8 pp 4 vpp 2 ...": what is 1, off or the default of everything is left out. */
+static const char *plan_words(orr_page *page, const orr_tree *plan) {
+    static const char *const degrees[] = {"tp", "pp", "vpp", "cp", "ep", "etp", "mbs"};
+    static const char *const words[] = {"schedule", "layout",    "placement",
+                                        "sharding", "recompute", "dispatch"};
+    orr_text text = orr_text_new(page->arena, 400);
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+        int64_t value = orr_tree_int(orr_tree_get(plan, degrees[i]), 1);
+        if (value > 1 || strcmp(degrees[i], "mbs") == 0) {
+            orr_text_format(&text, "%s %lld ", degrees[i], (long long)value);
+        }
+    }
+    bool pipeline = orr_tree_int(orr_tree_get(plan, "pp"), 1) > 1;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *value = orr_tree_text(orr_tree_get(plan, words[i]), "");
+        bool pipe = i < 3, plain = strcmp(value, "even") == 0 || strcmp(value, "none") == 0 ||
+                                   strcmp(value, "alltoall") == 0 || *value == '\0';
+        if (!plain && (!pipe || pipeline)) {
+            orr_text_format(&text, "%s%s ", strcmp(words[i], "recompute") == 0 ? "recompute " : "",
+                            value);
+        }
+    }
+    if (orr_tree_int(orr_tree_get(plan, "first_layers"), 0) > 0) {
+        orr_text_format(&text, "layers %lld..%lld ",
+                        (long long)orr_tree_int(orr_tree_get(plan, "first_layers"), 0),
+                        (long long)orr_tree_int(orr_tree_get(plan, "last_layers"), 0));
+    }
+    const orr_tree *overlap = orr_tree_get(plan, "overlap");
+    for (size_t i = 0; i < orr_tree_size(overlap); i++) {
+        orr_text_format(&text, "%s%s", i == 0 ? "overlap " : "+",
+                        orr_tree_text(orr_tree_at(overlap, i), ""));
+    }
+    return orr_text_done(&text);
+}
+
+static void add_best(orr_page *page, const orr_tree *result) {
+    const orr_tree *best = orr_tree_get(result, "best");
+    orr_page_ink(page, INK_GOOD);
+    orr_page_add(page, "%s tokens/s/GPU", orr_page_count(page, real(best, "tokens_per_s_per_gpu")));
+    orr_page_ink(page, INK_PLAIN);
+    orr_page_add(
+        page, "   90 %%: %s to %s",
+        orr_page_count(page, orr_tree_real(orr_tree_at(orr_tree_get(best, "interval_90"), 0), 0)),
+        orr_page_count(page, orr_tree_real(orr_tree_at(orr_tree_get(best, "interval_90"), 1), 0)));
+    orr_page_add(page, "   step %s   MFU %.1f %%   %s of memory, %.0f %% free\n",
+                 orr_page_seconds(page, real(best, "step_time_s")), 100 * real(best, "mfu"),
+                 orr_page_bytes(page, real(best, "memory.allocated_bytes")),
+                 100 * real(best, "headroom_frac"));
+    orr_page_add(page, "  %s\n", plan_words(page, orr_tree_get(best, "plan")));
+}
+
+static void add_certificate(orr_page *page, const orr_tree *result) {
+    const orr_tree *c = orr_tree_get(result, "certificate");
+    bool complete = orr_tree_bool(orr_tree_get(c, "complete"), false);
+    orr_page_heading(page, "Certificate");
+    orr_page_add(page, "  %s legal plans: %s evaluated, %s ruled out by time and %s by memory",
+                 count_text(page, c, "space"), count_text(page, c, "evaluated"),
+                 count_text(page, c, "pruned_by.time_bound"),
+                 count_text(page, c, "pruned_by.memory"));
+    orr_page_add(page, ".\n  ");
+    orr_page_ink(page, complete ? INK_GOOD : INK_WARN);
+    if (complete) {
+        orr_page_add(page, "By this model nothing in the space is faster.");
+    } else {
+        orr_page_add(page,
+                     "Stopped early: %s plans were not looked at, none of them can be more "
+                     "than %.1f %% faster.",
+                     count_text(page, c, "open"), 100 * real(c, "gap"));
+    }
+    orr_page_ink(page, INK_PLAIN);
+    orr_page_add(page,
+                 " %s plans lie within %.1f %% of the best,\n  which is the model's own error "
+                 "in telling plans apart.\n",
+                 count_text(page, c, "within_model_error"), 100 * real(c, "model_error"));
+    orr_page_add(page, "  %.2f s, %s evaluations a second\n", real(result, "wall_s"),
+                 orr_page_count(page, real(result, "rate_per_s")));
+}
+
+static void add_plans(orr_page *page, const orr_tree *list, const char *title, size_t most) {
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_heading(page, title);
+    orr_page_add(page, "  tok/s/GPU   allocated  free  plan\n");
+    for (size_t i = 0; i < orr_tree_size(list) && i < most; i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        orr_page_add(page, "  %9s  %10s  %2.0f %%  %s\n",
+                     orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
+                     orr_page_bytes(page, real(one, "memory.allocated_bytes")),
+                     100 * real(one, "headroom_frac"), plan_words(page, orr_tree_get(one, "plan")));
+    }
+}
+
+void orr_render_tune(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    bool found = orr_tree_kind_of(orr_tree_get(result, "best")) == ORR_TREE_MAP;
+    if (found) {
+        add_best(page, result);
+    } else {
+        orr_page_ink(page, INK_BAD);
+        orr_page_add(page, "No plan of the space fits into memory.\n");
+        orr_page_ink(page, INK_PLAIN);
+    }
+    add_certificate(page, result);
+    add_plans(page, orr_tree_get(result, "top"), "The best, each of another kind",
+              page->options.verbose ? 100 : 6);
+    add_plans(page, orr_tree_get(result, "pareto"), "Speed against free memory",
+              page->options.verbose ? 100 : 6);
+}

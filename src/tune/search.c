@@ -1,0 +1,367 @@
+/* Exhaustive branch and bound.
+ *
+ * Families are sorted by a lower bound and searched in rounds. All of a round are judged by what
+ * was known when it began, and their finds are merged in order, so that neither the winner nor a
+ * single count depends on the number of threads. Inside a family: pipes by their bounds, then
+ * bodies (recompute and overlap) by theirs, then each plan: memory first, time only if it fits. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "tune/tune_int.h"
+
+enum { FIRST_ROUND = 4, MAX_ROUND = 64 };
+
+typedef struct search {
+    tune_space *space;
+    uint32_t threads;
+    orr_engine **engine;   /* [threads] */
+    orr_quick ***quick;    /* [threads][worlds] */
+    tune_keep *keep;       /* of all rounds before */
+    tune_keep *unit;       /* [round] */
+    const uint32_t *order; /* families by bound */
+    uint32_t first;        /* of the round, in order */
+    double limit;          /* of the round */
+    bool failed;
+    orr_err err;
+} search;
+
+static void fail(search *s, const orr_err *err) {
+    s->err = *err; /* any one of several: they are bugs, not results */
+    s->failed = true;
+}
+
+/* A plan that the projection does not take is none of the space's, and is counted apart. */
+static bool is_limit(orr_status status) {
+    return status == ORR_E_LIMIT || status == ORR_E_INFEASIBLE || status == ORR_E_SCHEDULE;
+}
+
+static orr_quick *quick_of(search *s, uint32_t thread, uint32_t world) {
+    orr_err err = {0};
+    orr_quick **slot = &s->quick[thread][world];
+    if (*slot == NULL &&
+        orr_quick_new(s->engine[thread], &s->space->world[world].base, 1.0, slot, &err) != ORR_OK) {
+        fail(s, &err);
+    }
+    return *slot;
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* Nothing recomputed, all hidden that can be: no plan of the family under the pipe is faster. */
+static void relax(const tune_world *world, const tune_pipe *pipe, orr_plan *plan) {
+    tune_plan_pipe(pipe, plan);
+    plan->recompute = (orr_recompute){0};
+    tune_plan_overlap(world, tune_overlap_mask(world, plan), plan);
+}
+
+static double bound_of(search *s, uint32_t thread, const tune_family *family,
+                       const orr_plan *plan) {
+    orr_err err = {0};
+    double step_s = 0;
+    orr_quick *quick = quick_of(s, thread, family->world);
+    if (quick == NULL || orr_quick_bound(quick, plan, &step_s, &err) != ORR_OK) {
+        if (quick != NULL && !is_limit(err.status)) {
+            fail(s, &err);
+        }
+        return 0;
+    }
+    return tune_cost(&s->space->world[family->world], step_s);
+}
+
+static void bound_family(void *user, uint32_t thread, uint32_t index) {
+    search *s = (search *)user;
+    tune_family *family = &s->space->family[index];
+    const tune_world *world = &s->space->world[family->world];
+    orr_quick *quick = quick_of(s, thread, family->world);
+    orr_plan plan = family->plan;
+    orr_err err = {0};
+    double step_s = 0;
+    relax(world, &s->space->pipes[family->pipes].pipe[0], &plan);
+    if (quick != NULL && orr_quick_work_bound(quick, &plan, &step_s, &err) != ORR_OK &&
+        !is_limit(err.status)) {
+        fail(s, &err);
+    }
+    family->bound = tune_cost(world, step_s);
+}
+
+/* ---- one family ------------------------------------------------------------------------------ */
+
+typedef struct unit {
+    search *s;
+    uint32_t thread;
+    const tune_family *family;
+    const tune_world *world;
+    orr_quick *quick;
+    uint32_t index; /* of the family */
+    double limit;   /* of the round; the unit's own may be lower */
+    double fits_bytes;
+    bool brute;
+    tune_keep *keep;
+} unit;
+
+static double limit_of(const unit *u) {
+    return u->brute ? HUGE_VAL : orr_min_f64(u->limit, tune_keep_limit(u->keep));
+}
+
+static void judge_plan(unit *u, const orr_plan *plan) {
+    orr_err err = {0};
+    tune_found found = {.world = u->family->world, .family = u->index, .plan = *plan};
+    if (orr_quick_need(u->quick, plan, &found.need_bytes, &err) != ORR_OK) {
+        if (is_limit(err.status)) {
+            u->keep->unanswered++;
+        } else {
+            fail(u->s, &err);
+        }
+        return;
+    }
+    bool fits = found.need_bytes <= u->fits_bytes;
+    if (!fits && !u->brute) {
+        u->keep->pruned_memory++;
+        return;
+    }
+    if (orr_quick_step(u->quick, plan, &found.step_s, &err) != ORR_OK) {
+        fail(u->s, &err);
+        return;
+    }
+    u->keep->evaluated++;
+    found.cost = tune_cost(u->world, found.step_s);
+    if (fits) {
+        tune_keep_add(u->keep, &found);
+    }
+}
+
+/* All plans that differ in sharding and overlap dp only. */
+static void judge_body(unit *u, const tune_tails *tails, uint16_t overlaps, uint32_t overlap,
+                       orr_plan *plan) {
+    static const uint32_t dp[] = {0, ORR_OVERLAP_DP};
+    uint32_t both = (uint32_t)(overlaps >> overlap & 1) +
+                    (uint32_t)(overlaps >> (overlap | ORR_OVERLAP_DP) & 1);
+    if (both == 0) {
+        return;
+    }
+    tune_plan_overlap(u->world, overlap, plan);
+    if (!u->brute && bound_of(u->s, u->thread, u->family, plan) >= limit_of(u)) {
+        u->keep->pruned_time += (uint64_t)both * tails->shard_count;
+        return;
+    }
+    for (uint32_t k = 0; k < tails->shard_count; k++) {
+        plan->shard.kind = tails->shard[k];
+        for (int d = 0; d < 2; d++) {
+            if (overlaps >> (overlap | dp[d]) & 1) {
+                tune_plan_overlap(u->world, overlap | dp[d], plan);
+                judge_plan(u, plan);
+            }
+        }
+    }
+}
+
+static void search_pipe(unit *u, const tune_pipe *pipe) {
+    tune_space *space = u->s->space;
+    const tune_recomputes *recomputes = tune_recomputes_of(space, u->family, pipe);
+    const tune_tails *tails = tune_tails_of(space, u->family, pipe);
+    orr_plan plan = u->family->plan;
+    tune_plan_pipe(pipe, &plan);
+    for (uint32_t r = 0; r < recomputes->count && !u->s->failed; r++) {
+        uint16_t overlaps = tails->overlaps[tune_recompute_class(&recomputes->value[r])];
+        plan.recompute = recomputes->value[r];
+        for (uint32_t o = 0; o < TUNE_OVERLAPS && overlaps != 0; o++) {
+            if ((o & ORR_OVERLAP_DP) == 0) {
+                judge_body(u, tails, overlaps, o, &plan);
+            }
+        }
+    }
+}
+
+typedef struct ranked {
+    double bound;
+    uint32_t index;
+} ranked;
+
+static int by_bound(const void *a, const void *b) {
+    const ranked *x = (const ranked *)a, *y = (const ranked *)b;
+    return x->bound < y->bound   ? -1
+           : x->bound > y->bound ? 1
+           : x->index < y->index ? -1
+                                 : x->index > y->index;
+}
+
+static double fits_bytes(const tune_space *space, const tune_world *world) {
+    static const double tight_frac = 0.96; /* the verdict's own: orr_memory_band */
+    const orr_tune_request *request = space->request;
+    double share = request->margin_frac > 0 ? 1 - request->margin_frac : tight_frac;
+    double most = share * world->capacity_bytes;
+    if (request->p_oom > 0) {
+        const orr_software *software = world->base.software;
+        double distance = log(1 / request->p_oom - 1) / software->oom_slope;
+        most = orr_min_f64(most, world->capacity_bytes * software->oom_half_frac * exp(-distance));
+    }
+    return most;
+}
+
+static void search_family(void *user, uint32_t thread, uint32_t index) {
+    search *s = (search *)user;
+    uint32_t at = s->order[s->first + index];
+    const tune_family *family = &s->space->family[at];
+    const tune_world *world = &s->space->world[family->world];
+    const tune_pipes *pipes = &s->space->pipes[family->pipes];
+    unit u = {.s = s,
+              .thread = thread,
+              .family = family,
+              .world = world,
+              .quick = quick_of(s, thread, family->world),
+              .index = at,
+              .limit = s->limit,
+              .fits_bytes = fits_bytes(s->space, world),
+              .brute = s->space->request->brute,
+              .keep = &s->unit[index]};
+    if (u.quick == NULL) {
+        return;
+    }
+    ranked *pipe = (ranked *)orr_alloc(pipes->count * sizeof *pipe);
+    for (uint32_t p = 0; p < pipes->count; p++) {
+        orr_plan plan = family->plan;
+        relax(world, &pipes->pipe[p], &plan);
+        pipe[p] = (ranked){u.brute ? 0 : bound_of(s, thread, family, &plan), p};
+    }
+    qsort(pipe, pipes->count, sizeof *pipe, by_bound);
+    for (uint32_t i = 0; i < pipes->count && !s->failed; i++) {
+        const tune_pipe *one = &pipes->pipe[pipe[i].index];
+        if (pipe[i].bound >= limit_of(&u)) {
+            u.keep->pruned_time += tune_count(tune_recomputes_of(s->space, family, one),
+                                              tune_tails_of(s->space, family, one));
+        } else {
+            search_pipe(&u, one);
+        }
+    }
+    orr_release(pipe);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static uint32_t *sort_families(tune_space *space) {
+    ranked *list = (ranked *)orr_alloc((size_t)space->family_count * sizeof *list + 1);
+    uint32_t *order = ORR_NEW_ARRAY(space->arena, uint32_t, space->family_count);
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        list[f] = (ranked){space->family[f].bound, f};
+    }
+    qsort(list, space->family_count, sizeof *list, by_bound);
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        order[f] = list[f].index;
+    }
+    orr_release(list);
+    return order;
+}
+
+/* What two plans of one model on one machine may differ by without the model being able to say
+ * which is faster: its error in scaling a run it has been anchored on. */
+static double within_of(const tune_space *space) {
+    double within = space->request->within_frac;
+    for (uint32_t w = 0; w < space->world_count && space->request->within_frac <= 0; w++) {
+        within = orr_max_f64(within, space->world[w].base.software->interval_anchored_frac);
+    }
+    return within;
+}
+
+typedef struct tally {
+    uint64_t plans; /* in families done with */
+    double start_s;
+} tally;
+
+static bool go_on(const search *s, const tally *t) {
+    const orr_tune_request *request = s->space->request;
+    double spent_s = tune_clock_s() - t->start_s;
+    bool more =
+        request->progress == NULL || request->progress(request->progress_user, "plans",
+                                                       (double)t->plans, (double)s->space->count);
+    return more && (request->budget_s <= 0 || spent_s < request->budget_s);
+}
+
+static void run_rounds(search *s, tune_outcome *out) {
+    tune_space *space = s->space;
+    tally t = {.start_s = tune_clock_s()};
+    uint32_t round = FIRST_ROUND, next = 0;
+    while (next < space->family_count && !s->failed) {
+        uint32_t count = 0;
+        s->first = next;
+        s->limit = space->request->brute ? HUGE_VAL : tune_keep_limit(s->keep);
+        while (count < round && next + count < space->family_count &&
+               space->family[s->order[next + count]].bound < s->limit) {
+            count++;
+        }
+        if (count == 0) {
+            break;
+        }
+        if (!go_on(s, &t)) {
+            out->complete = false;
+            out->least_open = space->family[s->order[next]].bound;
+            for (uint32_t f = next; f < space->family_count; f++) {
+                out->open += space->family[s->order[f]].count;
+            }
+            return;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            tune_keep_init(&s->unit[i], s->keep->within_frac, TUNE_UNIT_TOP);
+        }
+        tune_pool_run(s->threads, count, search_family, s);
+        for (uint32_t i = 0; i < count; i++) {
+            tune_keep_merge(s->keep, &s->unit[i]);
+            tune_keep_release(&s->unit[i]);
+            t.plans += space->family[s->order[next + i]].count;
+        }
+        next += count;
+        round = orr_min_u32(MAX_ROUND, 2 * round);
+    }
+    for (; next < space->family_count; next++) {
+        s->keep->pruned_time += space->family[s->order[next]].count;
+    }
+}
+
+static void open_search(search *s, orr_engine *engine) {
+    s->engine = (orr_engine **)orr_alloc(s->threads * sizeof *s->engine);
+    s->quick = (orr_quick ***)orr_alloc(s->threads * sizeof *s->quick);
+    s->unit = (tune_keep *)orr_alloc(MAX_ROUND * sizeof *s->unit);
+    for (uint32_t t = 0; t < s->threads; t++) {
+        s->engine[t] = t == 0 ? engine : orr_engine_new();
+        s->quick[t] = (orr_quick **)orr_alloc(s->space->world_count * sizeof **s->quick);
+    }
+}
+
+static void close_search(search *s) {
+    for (uint32_t t = 0; t < s->threads; t++) {
+        for (uint32_t w = 0; w < s->space->world_count; w++) {
+            orr_quick_free(s->quick[t][w]);
+        }
+        orr_release(s->quick[t]);
+        if (t > 0) {
+            orr_engine_free(s->engine[t]);
+        }
+    }
+    orr_release(s->engine);
+    orr_release(s->quick);
+    orr_release(s->unit);
+}
+
+orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out, orr_err *err) {
+    double start_s = tune_clock_s();
+    *out = (tune_outcome){.complete = true, .least_open = HUGE_VAL};
+    tune_keep_init(&out->keep, within_of(space), TUNE_TOP);
+    search s = {.space = space, .threads = orr_max_u32(1, space->request->threads)};
+    s.keep = &out->keep;
+    out->threads = s.threads;
+    open_search(&s, engine);
+    tune_pool_run(s.threads, space->family_count, bound_family, &s);
+    if (!s.failed) {
+        s.order = sort_families(space);
+        run_rounds(&s, out);
+    }
+    close_search(&s);
+    out->wall_s = tune_clock_s() - start_s;
+    if (s.failed) {
+        *err = s.err;
+        return s.err.status;
+    }
+    return ORR_OK;
+}

@@ -1,0 +1,40 @@
+/* Search over plans: every knob of a plan, every legal value, the best one, and a certificate that
+ * nothing better was left out. An evaluation is the exact step time and the exact need of the worst
+ * rank of one legal plan; what a bound rules out is counted apart. Design: design.md §7. */
+#ifndef ORR_TUNE_H
+#define ORR_TUNE_H
+
+#include "projection/projection.h"
+
+typedef enum orr_objective {
+    ORR_OBJECTIVE_THROUGHPUT = 0, /* tokens/s/GPU */
+    ORR_OBJECTIVE_STEP,           /* shortest step */
+    ORR_OBJECTIVE_TIME,           /* tokens/s of all GPUs: time to train */
+    ORR_OBJECTIVE_GPUS            /* fewest GPUs, then throughput */
+} orr_objective;
+
+/* done and total of `what`; false stops the search, which then ends with its best so far. */
+typedef bool (*orr_tune_progress)(void *user, const char *what, double done, double total);
+
+typedef struct orr_tune_request {
+    const orr_tree *keys;          /* plan keys: the workload, and a plan to start from */
+    const orr_tree *pins, *ranges; /* lists of texts "KEY=VALUE", "KEY=A..B" or "KEY=A,B" */
+    uint8_t objective;             /* orr_objective */
+    double margin_frac;            /* of usable memory that stays free; 0: what the verdict takes */
+    double p_oom;                  /* most P(OOM) that a plan may have; 0: any */
+    double budget_s;               /* stop after so long; 0: when done */
+    double within_frac;            /* plans this near the best are all counted; 0: the model's own
+                                      error in comparing two plans */
+    uint32_t threads;              /* 0: one */
+    bool brute;                    /* no bounds */
+    bool count;                    /* the size of the space only */
+    orr_tune_progress progress;
+    void *progress_user;
+} orr_tune_request;
+
+/* The result tree of `orrery tune` (keys: spec/judging.md); lives in arena. ORR_E_INFEASIBLE when
+ * no plan is legal or fits: the message names what empties the space. */
+orr_status orr_tune(orr_engine *engine, orr_arena *arena, const orr_tune_request *request,
+                    orr_tree **result, orr_err *err);
+
+#endif

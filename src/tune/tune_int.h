@@ -1,0 +1,207 @@
+/* Inside the tune module. A space is a few worlds (values of keys that change the inputs: gpus,
+ * precision, hardware ...), each with families of plans (splits, batch), pipes (schedule, chunks,
+ * layout) and tails (recompute, overlap, sharding). */
+#ifndef ORR_TUNE_INT_H
+#define ORR_TUNE_INT_H
+
+#include "base/err.h"
+#include "base/map.h"
+#include "projection/quick.h"
+#include "tune/tune.h"
+
+/* ---- limits.c: pins and ranges --------------------------------------------------------------- */
+
+typedef enum tune_axis {
+    AXIS_TP = 0,
+    AXIS_CP,
+    AXIS_PP,
+    AXIS_EP,
+    AXIS_ETP,
+    AXIS_MBS,
+    AXIS_VPP,
+    AXIS_NUMBERS, /* those before are numbers */
+    AXIS_SP = AXIS_NUMBERS,
+    AXIS_DISPATCH,
+    AXIS_SHARDING,
+    AXIS_SCHEDULE,
+    AXIS_LAYOUT,
+    AXIS_RECOMPUTE,
+    AXIS_OVERLAP,
+    AXIS_COUNT
+} tune_axis;
+const char *tune_axis_name(tune_axis axis);
+
+enum { TUNE_MAX_ITEMS = 64, TUNE_MAX_WORLDS = 512 };
+
+/* What an axis may be: intervals of a number, or words. */
+typedef struct tune_limit {
+    uint32_t count; /* 0: the default */
+    struct {
+        uint32_t low, high;
+    } interval[TUNE_MAX_ITEMS];
+    const char *word[TUNE_MAX_ITEMS];
+} tune_limit;
+
+typedef struct tune_limits {
+    tune_limit axis[AXIS_COUNT];
+    /* Keys that are no axis: their values are the worlds. */
+    uint32_t other_count;
+    struct {
+        const char *key;
+        uint32_t count;
+        const char *value[TUNE_MAX_ITEMS];
+    } other[TUNE_MAX_ITEMS];
+} tune_limits;
+
+orr_status tune_limits_read(orr_arena *arena, const orr_tune_request *request, tune_limits *out,
+                            orr_err *err);
+bool tune_limit_takes(const tune_limit *limit, uint32_t value);
+
+/* ---- space.c --------------------------------------------------------------------------------- */
+
+/* Plans whose objects are the same: `plan` has split, batch, dispatch and kind of sharding. */
+typedef struct tune_family {
+    uint32_t world;
+    uint32_t pipes; /* index of its pipe list */
+    uint64_t count; /* legal plans */
+    double bound;   /* lower bound of the cost */
+    orr_plan plan;
+} tune_family;
+
+typedef struct tune_pipe {
+    orr_pipe pipe; /* p2p left to the overlap */
+    const orr_layout *layout;
+    uint32_t deepest; /* layers of the largest chunk */
+} tune_pipe;
+typedef struct tune_pipes {
+    uint32_t count;
+    const tune_pipe *pipe;
+} tune_pipes;
+
+/* Classes of recompute that legality tells apart. */
+enum { TUNE_CLASSES = 6, TUNE_MAX_RECOMPUTE = 512, TUNE_OVERLAPS = 16 };
+typedef struct tune_recomputes {
+    uint32_t count;
+    orr_recompute value[TUNE_MAX_RECOMPUTE];
+    uint32_t of_class[TUNE_CLASSES];
+} tune_recomputes;
+uint32_t tune_recompute_class(const orr_recompute *recompute);
+
+/* What may follow a family and a pipe. */
+typedef struct tune_tails {
+    uint16_t overlaps[TUNE_CLASSES]; /* bit o: overlap bits o go with recompute of the class */
+    uint32_t shard_count;
+    uint8_t shard[4]; /* kinds among none, zero1, zero2; or the family's own */
+} tune_tails;
+
+typedef struct tune_world {
+    const orr_tree *keys; /* inputs and what is not searched */
+    orr_resolved base;
+    double gain; /* cost of a second of a step: see tune_cost */
+    double capacity_bytes;
+    tune_limit limit[AXIS_COUNT];
+    /* values of the axes of words */
+    uint32_t layout_count, recompute_count, overlap_count, dispatch_count, shard_count;
+    orr_pipe *layout;
+    const orr_layout **layout_text;
+    orr_recompute *recompute;
+    uint32_t *overlap, *dispatch;
+    orr_shard *shard;
+    uint64_t schedules; /* bit k: schedule kind k */
+    uint8_t sp;         /* bit 0: off, bit 1: on */
+    bool p2p_stated;
+} tune_world;
+
+typedef struct tune_space {
+    orr_arena *arena;
+    const orr_tune_request *request;
+    tune_limits limits;
+    uint32_t world_count;
+    tune_world *world;
+    uint32_t family_count, family_capacity;
+    tune_family *family;
+    uint32_t pipes_count, pipes_capacity;
+    tune_pipes *pipes;
+    orr_map pipe_map, tail_map, recompute_map;
+    uint64_t count;       /* legal plans */
+    double combined;      /* combinations before legality */
+    uint64_t refused[64]; /* families refused, by rule */
+} tune_space;
+
+orr_status tune_space_make(orr_arena *arena, const orr_tune_request *request, tune_space *out,
+                           orr_err *err);
+void tune_space_release(tune_space *space);
+/* Memoised; the first call for a key is not thread-safe, and tune_space_make has made them all. */
+const tune_tails *tune_tails_of(tune_space *space, const tune_family *family,
+                                const tune_pipe *pipe);
+const tune_recomputes *tune_recomputes_of(tune_space *space, const tune_family *family,
+                                          const tune_pipe *pipe);
+uint64_t tune_count(const tune_recomputes *recomputes, const tune_tails *tails);
+/* Puts pipe, recompute, overlap (all bits) and sharding into a plan of the family. */
+void tune_plan_pipe(const tune_pipe *pipe, orr_plan *plan);
+void tune_plan_overlap(const tune_world *world, uint32_t overlap, orr_plan *plan);
+/* Overlap bits that matter to the family under the pipe. */
+uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan);
+/* Lower is better. */
+double tune_cost(const tune_world *world, double step_s);
+
+/* ---- worlds.c -------------------------------------------------------------------------------- */
+
+orr_status tune_worlds_make(tune_space *space, orr_err *err);
+
+/* ---- keep.c: what a search remembers ----------------------------------------------------------
+ */
+
+typedef struct tune_found {
+    double cost, step_s, need_bytes;
+    uint32_t world, family; /* family: index in the space's order */
+    orr_plan plan;
+} tune_found;
+
+enum { TUNE_TOP = 64, TUNE_UNIT_TOP = 6, TUNE_FRONT = 96 };
+
+typedef struct tune_keep {
+    double within_frac;
+    uint32_t limit; /* of top */
+    uint32_t top_count, front_count;
+    tune_found top[TUNE_TOP];     /* best first */
+    tune_found front[TUNE_FRONT]; /* cost up, need down */
+    uint64_t evaluated, pruned_time, pruned_memory;
+    uint64_t unanswered; /* beyond a limit of the projection */
+    double *near;        /* costs within the error of the best so far */
+    uint32_t near_count, near_capacity;
+} tune_keep;
+
+void tune_keep_init(tune_keep *keep, double within_frac, uint32_t top);
+void tune_keep_release(tune_keep *keep);
+double tune_keep_best(const tune_keep *keep);  /* HUGE_VAL when empty */
+double tune_keep_limit(const tune_keep *keep); /* what costs more is of no interest */
+void tune_keep_add(tune_keep *keep, const tune_found *found);
+void tune_keep_merge(tune_keep *keep, const tune_keep *other);
+uint64_t tune_keep_near(tune_keep *keep); /* plans within the error of the best */
+
+/* ---- search.c -------------------------------------------------------------------------------- */
+
+typedef struct tune_outcome {
+    tune_keep keep;
+    bool complete, interrupted;
+    double least_open; /* lowest bound of what was not looked at; HUGE_VAL when complete */
+    uint64_t open;     /* plans not looked at */
+    double wall_s;
+    uint32_t threads;
+} tune_outcome;
+orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out, orr_err *err);
+
+/* ---- pool.c ---------------------------------------------------------------------------------- */
+
+typedef void (*tune_job_fn)(void *user, uint32_t thread, uint32_t index);
+/* Calls fn for every index; each index once, on one of `threads` threads, the caller's being 0. */
+void tune_pool_run(uint32_t threads, uint32_t count, tune_job_fn fn, void *user);
+double tune_clock_s(void);
+
+/* ---- write.c --------------------------------------------------------------------------------- */
+
+orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outcome,
+                      orr_tree **result, orr_err *err);
+
+#endif
