@@ -13,7 +13,7 @@ const orr_command orr_command_table[] = {
      orr_command_check, NULL},
     {"tune", "plan", "the best plan there is, with a certificate that nothing better was left out",
      "--model mixtral-8x7b --hardware h100 --gpus 16 --gbs 256 --seq 4096 --pin recompute=none",
-     ORR_ARGS_PLAN | ORR_ARGS_TUNE, orr_command_tune, NULL},
+     ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE, orr_command_tune, NULL},
     {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
      ORR_ARGS_FILE, orr_command_import, NULL},
     {"model list", "catalog", "the models that are known by name", "", 0, orr_command_list,

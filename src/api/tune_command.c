@@ -128,6 +128,9 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     const orr_tree *keys = NULL;
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
     ORR_TRY(orr_job_keys(job, &keys, err));
+    orr_resolved start = {0};
+    ORR_TRY(orr_plan_resolve(job->arena, keys, &start, err));
+    ORR_TRY(orr_job_use_evidence(job, start.cluster->accelerator, start.software->name, err));
     orr_tree *pins = orr_tree_new_list(job->arena), *ranges = orr_tree_new_list(job->arena);
     add_texts(job->arena, args.pin, pins);
     add_texts(job->arena, args.range, ranges);

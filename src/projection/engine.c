@@ -20,6 +20,12 @@ orr_engine *orr_engine_with(const orr_calibration *calibration) {
     return engine;
 }
 
+orr_engine *orr_engine_twin(const orr_engine *engine) {
+    orr_engine *twin = orr_engine_with(engine->calibration);
+    twin->evidence = engine->evidence;
+    return twin;
+}
+
 void orr_engine_free(orr_engine *engine) {
     if (engine == NULL) {
         return;

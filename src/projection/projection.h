@@ -48,6 +48,8 @@ orr_engine *orr_engine_new(void);
 struct orr_calibration;
 orr_engine *orr_engine_with(const struct orr_calibration *calibration);
 void orr_engine_free(orr_engine *engine);
+/* Another engine with the same constants and evidence, for another thread; must not outlive it. */
+orr_engine *orr_engine_twin(const orr_engine *engine);
 
 /* Reads the calibrations of a machine and a software profile, which the first projection would
  * otherwise do: inputs are then parsed, and what follows is computing. */

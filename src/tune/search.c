@@ -324,7 +324,7 @@ static void open_search(search *s, orr_engine *engine) {
     s->quick = (orr_quick ***)orr_alloc(s->threads * sizeof *s->quick);
     s->unit = (tune_keep *)orr_alloc(MAX_ROUND * sizeof *s->unit);
     for (uint32_t t = 0; t < s->threads; t++) {
-        s->engine[t] = t == 0 ? engine : orr_engine_new();
+        s->engine[t] = t == 0 ? engine : orr_engine_twin(engine);
         s->quick[t] = (orr_quick **)orr_alloc(s->space->world_count * sizeof **s->quick);
     }
 }
@@ -351,6 +351,7 @@ orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out,
     search s = {.space = space, .threads = orr_max_u32(1, space->request->threads)};
     s.keep = &out->keep;
     out->threads = s.threads;
+    ORR_TRY(orr_engine_prepare(engine, &space->world[0].base, err));
     open_search(&s, engine);
     tune_pool_run(s.threads, space->family_count, bound_family, &s);
     if (!s.failed) {
