@@ -36,6 +36,9 @@ typedef enum orr_args_bit {
     ORR_ARGS_FILE = 1 << 4,      /* FILE, required */
     ORR_ARGS_STUDY = 1 << 5,     /* what validate takes */
     ORR_ARGS_TUNE = 1 << 6,      /* space, objective and effort of a search */
+    ORR_ARGS_PLANS = 1 << 8,     /* plans: up to 16 overrides of the base */
+    ORR_ARGS_AXES = 1 << 9,      /* axes to move */
+    ORR_ARGS_WITH = 1 << 10,     /* with: one other plan's overrides, required */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
@@ -65,6 +68,14 @@ orr_status orr_command_rules(orr_job *job, orr_err *err);
 orr_status orr_command_validate(orr_job *job, orr_err *err);
 orr_status orr_command_tune(orr_job *job, orr_err *err);
 orr_status orr_command_schema(orr_job *job, orr_err *err);
+orr_status orr_command_evaluate(orr_job *job, orr_err *err);
+orr_status orr_command_explain(orr_job *job, orr_err *err);
+orr_status orr_command_neighbors(orr_job *job, orr_err *err);
+orr_status orr_command_compare(orr_job *job, orr_err *err);
+orr_status orr_command_sensitivity(orr_job *job, orr_err *err);
+
+/* JSON Schema of a command's arguments: strict, from its fields. */
+orr_tree *orr_command_json_schema(orr_arena *arena, const orr_command *command);
 
 /* The fields of validate, in the shape of orr_command_fields. */
 orr_tree *orr_validate_fields(orr_arena *arena);

@@ -1,6 +1,9 @@
 /* The table of commands and the fields that they take. */
 #include "api/api.h"
 
+/* What project takes: the belt asks it. */
+#define BELT_ARGS (ORR_ARGS_PLAN | ORR_ARGS_ANCHOR | ORR_ARGS_EVIDENCE)
+
 const orr_command orr_command_table[] = {
     {"project", "plan", "how fast a plan runs, whether it fits, and why",
      "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192",
@@ -16,6 +19,23 @@ const orr_command orr_command_table[] = {
      ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE, orr_command_tune, NULL},
     {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
      ORR_ARGS_FILE, orr_command_import, NULL},
+    {"evaluate", "plan", "up to 16 variants of a plan side by side",
+     "--model mixtral-8x22b --hardware mi355x --gpus 32 --pp 4 --ep 8 --gbs 512 --seq 4096 "
+     "--plans '[{\"mbs\": 2}, {\"vpp\": 2}]'",
+     BELT_ARGS | BELT_ARGS | ORR_ARGS_PLANS, orr_command_evaluate, NULL},
+    {"explain", "plan", "where time and memory go, and which changes help most",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192", BELT_ARGS,
+     orr_command_explain, NULL},
+    {"neighbors", "plan", "every legal plan one step away, the fastest first",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192",
+     BELT_ARGS | ORR_ARGS_AXES, orr_command_neighbors, NULL},
+    {"compare", "plan", "two plans: keys that differ, time and bytes by cause",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192 "
+     "--with '{\"cp\": 1, \"recompute\": \"full\"}'",
+     BELT_ARGS | ORR_ARGS_WITH, orr_command_compare, NULL},
+    {"sensitivity", "plan", "how throughput moves with each figure of the machine",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192", BELT_ARGS,
+     orr_command_sensitivity, NULL},
     {"model list", "catalog", "the models that are known by name", "", 0, orr_command_list,
      &orr_catalog_models},
     {"model show", "catalog", "a model's architecture and parameter counts", "llama-3.1-8b",
@@ -26,7 +46,7 @@ const orr_command orr_command_table[] = {
      orr_command_show, &orr_catalog_hardware},
     {"cluster list", "catalog", "the clusters that are known by name", "", 0, orr_command_list,
      &orr_catalog_clusters},
-    {"cluster show", "catalog", "a cluster's tiers", "h100-ndr", ORR_ARGS_NAME, orr_command_show,
+    {"cluster show", "catalog", "a cluster's tiers", "dgx-h100", ORR_ARGS_NAME, orr_command_show,
      &orr_catalog_clusters},
     {"software list", "catalog", "the software profiles that are known by name", "", 0,
      orr_command_list, &orr_catalog_software},
@@ -34,7 +54,7 @@ const orr_command orr_command_table[] = {
      "megatron-core", ORR_ARGS_NAME, orr_command_show, &orr_catalog_software},
     {"fabric list", "catalog", "the fabrics that are known by name", "", 0, orr_command_list,
      &orr_catalog_fabrics},
-    {"fabric show", "catalog", "what a fabric attains", "infiniband-ndr", ORR_ARGS_NAME,
+    {"fabric show", "catalog", "what a fabric attains", "infiniband", ORR_ARGS_NAME,
      orr_command_show, &orr_catalog_fabrics},
     {"validate", "evidence",
      "how right the projections are: against published runs, counts and recorded schedules",
@@ -51,14 +71,17 @@ const orr_command orr_command_table[] = {
     {NULL, NULL, NULL, NULL, 0, NULL, NULL},
 };
 
+typedef enum field_place { AS_FLAG, FIRST, REQUIRED_FIRST, REQUIRED_FLAG } field_place;
+
 static void add_field(orr_arena *arena, orr_tree *fields, const char *name, const char *type,
-                      bool positional, const char *doc) {
+                      field_place place, const char *doc) {
     orr_tree *field = orr_tree_push(arena, fields, orr_tree_new_map(arena));
     orr_tree_put_text(arena, field, "name", name);
     orr_tree_put_text(arena, field, "type", type);
-    if (positional) {
+    if (place == FIRST || place == REQUIRED_FIRST) {
         orr_tree_put_bool(arena, field, "positional", true);
     }
+    orr_tree_put_bool(arena, field, "required", place == REQUIRED_FIRST || place == REQUIRED_FLAG);
     orr_tree_put_text(arena, field, "doc", doc);
 }
 
@@ -71,7 +94,7 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {
-        add_field(arena, fields, "name", "text", true,
+        add_field(arena, fields, "name", "text", REQUIRED_FIRST,
                   "name in the catalog, or a file by its path");
     }
     if ((command->args & ORR_ARGS_EVIDENCE) != 0) {
@@ -79,10 +102,12 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     bool measured = (command->args & (ORR_ARGS_EVIDENCE | ORR_ARGS_PLAN)) == ORR_ARGS_EVIDENCE;
     if ((command->args & ORR_ARGS_FILE) != 0 && measured) {
-        add_field(arena, fields, "file", "text", true, "files of evidence, separated by commas");
-        add_field(arena, fields, "write", "text", false, "write the merged evidence to this path");
+        add_field(arena, fields, "file", "text", REQUIRED_FIRST,
+                  "files of evidence, separated by commas");
+        add_field(arena, fields, "write", "text", AS_FLAG,
+                  "write the merged evidence to this path");
     } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
-        add_field(arena, fields, "file", "text", true,
+        add_field(arena, fields, "file", "text", plan ? FIRST : REQUIRED_FIRST,
                   "Megatron launch script, or plan file (YAML or JSON); options override it");
     }
     if ((command->args & ORR_ARGS_TUNE) != 0) {
@@ -92,13 +117,27 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         }
     }
     if ((command->args & ORR_ARGS_ANCHOR) != 0) {
-        add_field(arena, fields, "anchor", "text", false,
+        add_field(arena, fields, "anchor", "text", AS_FLAG,
                   "TOK_S_PER_GPU@GPUS: a measured run of the same plan at another scale (gbs/dp "
                   "kept); corrects compute by one factor");
     }
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
-        add_field(arena, fields, "rank", "text", false,
+        add_field(arena, fields, "rank", "text", AS_FLAG,
                   "pipeline rank whose bytes are listed one by one, or 'worst'");
+    }
+    if ((command->args & ORR_ARGS_PLANS) != 0) {
+        add_field(arena, fields, "plans", "maps", REQUIRED_FLAG,
+                  "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
+                  "or YAML, or the path of a file that holds it");
+    }
+    if ((command->args & ORR_ARGS_AXES) != 0) {
+        add_field(arena, fields, "axes", "texts", AS_FLAG,
+                  "plan keys to move, such as tp,vpp; default: all that leave numerics alone");
+    }
+    if ((command->args & ORR_ARGS_WITH) != 0) {
+        add_field(arena, fields, "with", "map", REQUIRED_FLAG,
+                  "map of the plan keys in which the other plan differs; as text: JSON or YAML, or "
+                  "the path of a file that holds it");
     }
     return fields;
 }

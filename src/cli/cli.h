@@ -47,6 +47,9 @@ const orr_tree *cli_find_command(const cli *self, const char *name);
 void cli_print_intro(const cli *self, FILE *out);
 int cli_print_help(const cli *self, const char *topic, FILE *out); /* EXIT_FINE or EXIT_INPUT */
 
+/* mcp.c: serves the protocol until its input ends. */
+int cli_serve_mcp(cli *self);
+
 /* output.c */
 int cli_print_error(const cli *self, const orr_err *err);
 int cli_print_result(const cli *self, const orr_tree *envelope);

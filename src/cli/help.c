@@ -20,6 +20,7 @@ void cli_print_intro(const cli *self, FILE *out) {
         fprintf(out, "  %-15s %s\n", orr_tree_text(orr_tree_get(command, "name"), ""),
                 orr_tree_text(orr_tree_get(command, "summary"), ""));
     }
+    fprintf(out, "\nagents\n  %-15s %s\n", "mcp", "every command as a tool, on stdin and stdout");
     fprintf(out,
             "\n'orrery help COMMAND' tells more; also help exit-codes, rules, units, formats.\n");
 }
@@ -109,6 +110,9 @@ static const struct {
                 "Face\nconfig.json and model cards, hardware, cluster, software and fabric files "
                 "(YAML or JSON).\nOut: text for people; --json gives {schema, tool, inputs, "
                 "assumptions, result, warnings}.\n"},
+    {"mcp", "orrery mcp serves every command as a tool to agents that speak the Model Context "
+            "Protocol:\nJSON-RPC on stdin and stdout, one object a line, until the input ends. It "
+            "takes no options.\n"},
     {"environment", "NO_COLOR, CLICOLOR, CLICOLOR_FORCE, FORCE_COLOR and TERM=dumb decide on "
                     "colour unless\n--color does; COLUMNS on width. Nothing else is read.\n"},
 };
@@ -131,7 +135,7 @@ int cli_print_help(const cli *self, const char *topic, FILE *out) {
     }
     fprintf(stderr,
             "orrery: error: no help on '%s'\nhelp: 'orrery help' lists the commands; "
-            "topics are exit-codes, units, formats, environment\n",
+            "topics are exit-codes, units, formats, environment, mcp\n",
             topic);
     return EXIT_INPUT;
 }

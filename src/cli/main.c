@@ -26,6 +26,9 @@ static int run(cli *self, int argc, char **argv) {
         command = "rules";
         args = orr_tree_new_map(self->arena);
     }
+    if (strcmp(command, "mcp") == 0 && !self->options.help) {
+        return cli_serve_mcp(self);
+    }
     if (self->options.help) {
         return cli_print_help(self, command, stdout);
     }

@@ -1,0 +1,118 @@
+/* Commands that ask many projections: the tool belt over orr_call itself. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "belt/belt.h"
+#include "doc/doc.h"
+
+static orr_status ask(void *user, const char *command, const orr_tree *args, orr_arena *arena,
+                      orr_tree **result, orr_err *err) {
+    return orr_call((orr_ctx *)user, command, args, arena, result, err);
+}
+
+static bool tell(void *user, const char *what, double done, double total) {
+    const orr_ctx *ctx = (const orr_ctx *)user;
+    return ctx->progress == NULL || ctx->progress(ctx->progress_user, what, done, total);
+}
+
+static orr_oracle oracle_of(const orr_job *job) {
+    return (orr_oracle){.call = ask, .progress = tell, .user = job->ctx};
+}
+
+/* The base: plan keys alone, without those that follow from others and would hold them fast. */
+static orr_status base_of(orr_job *job, const orr_tree **out, orr_err *err) {
+    const orr_tree *keys = NULL;
+    ORR_TRY(orr_job_keys(job, &keys, err));
+    orr_tree *free_keys = orr_tree_new_map(job->arena);
+    orr_tree_put_text(job->arena, free_keys, "dp", NULL);
+    if (orr_tree_get(keys, "gbs") != NULL) {
+        orr_tree_put_text(job->arena, free_keys, "micro_batches", NULL);
+    }
+    job->inputs = orr_belt_merge(job->arena, keys, free_keys);
+    static const char *const others[] = {"anchor", "evidence", "evidence_accept", "evidence_use"};
+    orr_tree *with_it = orr_tree_new_map(job->arena);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const orr_tree *value = orr_tree_get(job->args, others[i]);
+        if (value != NULL) {
+            (void)orr_tree_put(job->arena, with_it, others[i], orr_tree_copy(job->arena, value));
+        }
+    }
+    *out = orr_belt_merge(job->arena, job->inputs, with_it);
+    return ORR_OK;
+}
+
+/* An argument that is a tree, or text that holds one, or the path of a file that does. */
+static orr_status tree_argument(orr_job *job, const char *name, const orr_tree **out,
+                                orr_err *err) {
+    const orr_tree *value = orr_tree_get(job->args, name);
+    const char *text = orr_tree_text(value, NULL);
+    *out = value;
+    if (text == NULL) {
+        return value != NULL
+                   ? ORR_OK
+                   : orr_fail(err, ORR_E_USAGE, "%s needs --%s", job->command->name, name);
+    }
+    orr_tree *read = NULL;
+    bool inlined = strpbrk(text, "{[:") != NULL;
+    ORR_TRY(inlined ? orr_yaml_read(job->arena, name, text, strlen(text), &read, err)
+                    : orr_doc_read_file(job->arena, text, &read, err));
+    *out = read;
+    return ORR_OK;
+}
+
+/* "tp,vpp" as well as a list. */
+static const orr_tree *words_argument(const orr_job *job, const char *name) {
+    const orr_tree *value = orr_tree_get(job->args, name);
+    const char *text = orr_tree_text(value, NULL);
+    if (text == NULL) {
+        return value;
+    }
+    orr_tree *list = orr_tree_new_list(job->arena);
+    for (const char *p = text; *p != '\0';) {
+        size_t length = strcspn(p, ", ");
+        if (length > 0) {
+            (void)orr_tree_push(job->arena, list, orr_tree_new_textn(job->arena, p, length));
+        }
+        p += length + (p[length] != '\0');
+    }
+    return list;
+}
+
+orr_status orr_command_evaluate(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL, *plans = NULL;
+    orr_oracle oracle = oracle_of(job);
+    ORR_TRY(base_of(job, &base, err));
+    ORR_TRY(tree_argument(job, "plans", &plans, err));
+    return orr_belt_evaluate(&oracle, job->arena, base, plans, job->result, err);
+}
+
+orr_status orr_command_explain(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL;
+    orr_oracle oracle = oracle_of(job);
+    ORR_TRY(base_of(job, &base, err));
+    return orr_belt_explain(&oracle, job->arena, base, job->result, err);
+}
+
+orr_status orr_command_neighbors(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL;
+    orr_oracle oracle = oracle_of(job);
+    ORR_TRY(base_of(job, &base, err));
+    return orr_belt_neighbors(&oracle, job->arena, base, words_argument(job, "axes"), job->result,
+                              err);
+}
+
+orr_status orr_command_compare(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL, *with = NULL;
+    orr_oracle oracle = oracle_of(job);
+    ORR_TRY(base_of(job, &base, err));
+    ORR_TRY(tree_argument(job, "with", &with, err));
+    return orr_belt_compare(&oracle, job->arena, base, with, job->result, err);
+}
+
+orr_status orr_command_sensitivity(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL;
+    orr_oracle oracle = oracle_of(job);
+    ORR_TRY(base_of(job, &base, err));
+    return orr_belt_sensitivity(&oracle, job->arena, base, job->result, err);
+}
