@@ -231,6 +231,31 @@ static void add_verdicts(orr_page *page, const orr_tree *verdict) {
     }
 }
 
+/* Every verdict that was wrong by more than a hair, in the order of the file. */
+static void add_mistakes(orr_page *page, const orr_tree *verdict) {
+    const orr_tree *list = orr_tree_get(verdict, "mistakes");
+    if (verdict == NULL || orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_add(page,
+                 "\n  of the runs that state what they recompute %lld of %lld are called out of "
+                 "memory\n",
+                 whole(verdict, "ran_stated_oom"), whole(verdict, "ran_stated"));
+    orr_page_heading(page, "Mistakes with more than 5 % of clearance");
+    size_t shown = page->options.verbose ? orr_tree_size(list) : 12;
+    for (size_t i = 0; i < orr_tree_size(list) && i < shown; i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        orr_page_add(page, "  row %5lld  %-6s  need %6.1f of %6.1f GiB  ", whole(one, "index"),
+                     orr_tree_bool(orr_tree_get(one, "failed"), false) ? "failed" : "ran",
+                     real(one, "need_gib"), real(one, "line_gib"));
+        orr_page_cell(page, orr_tree_text(orr_tree_get(one, "source"), ""), 26);
+        orr_page_add(page, " %s\n", orr_tree_text(orr_tree_get(one, "cause"), ""));
+    }
+    if (shown < orr_tree_size(list)) {
+        orr_page_add(page, "  (%zu more: -v)\n", orr_tree_size(list) - shown);
+    }
+}
+
 static void add_disturbed(orr_page *page, const orr_tree *disturbed) {
     size_t count = orr_tree_size(disturbed);
     if (count == 0) {
@@ -334,6 +359,7 @@ void orr_render_validate(orr_page *page, const orr_tree *envelope) {
         add_series(page, orr_tree_get(envelope, "series"));
         add_anchored(page, orr_tree_get(envelope, "anchored"));
         add_verdicts(page, orr_tree_get(envelope, "verdict"));
+        add_mistakes(page, orr_tree_get(envelope, "verdict"));
         add_ablations(page, orr_tree_get(envelope, "ablations"));
         add_disturbed(page, orr_tree_get(envelope, "disturbed"));
         add_skipped(page, orr_tree_get(envelope, "skipped"));

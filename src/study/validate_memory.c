@@ -7,32 +7,12 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/text.h"
-#include "study/study_int.h"
+#include "study/verdict.h"
 
 /* Quantile of the logistic curve: 90 % lie between -ln 19 and ln 19 of its slope. */
 static const double LOGISTIC_95 = 2.9444389791664403;
 
-typedef enum outcome {
-    OUTCOME_FITS = 0,
-    OUTCOME_OOM,
-    OUTCOME_DOES_NOT_START,
-    OUTCOME_DEPENDS, /* fits with full recompute alone, and nobody says what ran */
-    OUTCOME_COUNT
-} outcome;
 static const char *const outcome_names[] = {"fits", "oom", "does_not_start", "depends"};
-
-/* One row of either table. */
-typedef struct verdict {
-    orr_judged judged; /* of the peak: measured, projected, low, high in GiB */
-    orr_memory memory; /* recompute as stated, none where unknown */
-    outcome outcome;
-    bool failed;  /* of the table of failures */
-    bool given;   /* an outcome was found */
-    bool no_peak; /* what the source prints is no peak of a run */
-    double p_fail;
-    orr_memory_figure figure;
-    const char *rank;
-} verdict;
 
 /* ---- what the source says ------------------------------------------------------------------- */
 
@@ -40,6 +20,7 @@ typedef struct facts {
     const char *figure; /* allocated, reserved, device, none; NULL: the software's own */
     const char *rank;   /* max, first, last */
     const char *unit;   /* gib, gb */
+    bool ran;           /* no: a failure listed among runs */
     double crash_frac;  /* share of failures that have nothing to do with memory */
 } facts;
 
@@ -48,6 +29,7 @@ static facts facts_of(const orr_curator *curator, orr_arena *arena, const orr_ru
     return (facts){.figure = orr_tree_text(orr_tree_get(said, "figure"), NULL),
                    .rank = orr_tree_text(orr_tree_get(said, "rank"), "max"),
                    .unit = orr_tree_text(orr_tree_get(said, "unit"), "gib"),
+                   .ran = orr_tree_bool(orr_tree_get(said, "ran"), true),
                    .crash_frac = orr_tree_real(orr_tree_get(said, "crash_frac"), 0)};
 }
 
@@ -68,7 +50,7 @@ static double figure_bytes(const orr_rank_memory *rank, orr_memory_figure figure
 }
 
 /* The figure of the rank that printed it. */
-static double figure_of_rank(const verdict *v) {
+static double figure_of_rank(const orr_verdict *v) {
     uint32_t pp = v->judged.resolved->plan.pipe.pp;
     const orr_rank_memory *rank = v->memory.rank;
     if (strcmp(v->rank, "first") == 0 || strcmp(v->rank, "last") == 0) {
@@ -88,7 +70,7 @@ static bool fits(const orr_memory *memory) {
 }
 
 /* With recompute not stated: fits if it does without, fails if it does with all of it. */
-static orr_status evaluate(orr_engine *engine, orr_arena *arena, verdict *v, orr_err *err) {
+static orr_status evaluate(orr_engine *engine, orr_arena *arena, orr_verdict *v, orr_err *err) {
     orr_resolved *plan = ORR_NEW(arena, orr_resolved);
     *plan = *v->judged.resolved;
     bool unknown = plan->plan.recompute.kind == ORR_RECOMPUTE_UNKNOWN;
@@ -96,19 +78,19 @@ static orr_status evaluate(orr_engine *engine, orr_arena *arena, verdict *v, orr
         plan->plan.recompute.kind = ORR_RECOMPUTE_NONE;
     }
     ORR_TRY(orr_project_memory(engine, arena, plan, true, &v->memory, err));
-    v->outcome = fits(&v->memory) ? OUTCOME_FITS : OUTCOME_OOM;
+    v->outcome = fits(&v->memory) ? ORR_OUTCOME_FITS : ORR_OUTCOME_OOM;
     v->p_fail = v->memory.p_oom;
-    if (unknown && v->outcome == OUTCOME_OOM) {
+    if (unknown && v->outcome == ORR_OUTCOME_OOM) {
         orr_memory least;
         plan->plan.recompute.kind = ORR_RECOMPUTE_FULL;
         ORR_TRY(orr_project_memory(engine, arena, plan, false, &least, err));
-        v->outcome = fits(&least) ? OUTCOME_DEPENDS : OUTCOME_OOM;
-        v->p_fail = v->outcome == OUTCOME_DEPENDS ? 0.5 * (v->p_fail + least.p_oom) : v->p_fail;
+        v->outcome = fits(&least) ? ORR_OUTCOME_DEPENDS : ORR_OUTCOME_OOM;
+        v->p_fail = v->outcome == ORR_OUTCOME_DEPENDS ? 0.5 * (v->p_fail + least.p_oom) : v->p_fail;
     }
     return ORR_OK;
 }
 
-static void compare_peak(verdict *v, const facts *said) {
+static void compare_peak(orr_verdict *v, const facts *said) {
     orr_judged *row = &v->judged;
     const orr_software *software = row->resolved->software;
     double unit = strcmp(said->unit, "gb") == 0 ? 1e9 : ORR_GIB;
@@ -119,17 +101,18 @@ static void compare_peak(verdict *v, const facts *said) {
     row->high = row->projected * exp(half);
 }
 
-static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena *arena, verdict *v,
-                            orr_err *err) {
+static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena *arena,
+                            orr_verdict *v, orr_err *err) {
     orr_judged *row = &v->judged;
     orr_err problem = {0};
     ORR_TRY(orr_judged_resolve(curator, arena, row, err));
     facts said = facts_of(curator, arena, row->run);
     row->measured = row->run->mem_gb;
+    v->failed = v->failed || !said.ran;
     v->rank = said.rank;
     if (row->refused) {
         v->given = true;
-        v->outcome = OUTCOME_DOES_NOT_START;
+        v->outcome = ORR_OUTCOME_DOES_NOT_START;
         v->p_fail = 1;
     }
     if (row->skipped != NULL) {
@@ -154,17 +137,22 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
 /* ---- tables --------------------------------------------------------------------------------- */
 
 typedef struct confusion {
-    uint32_t count[2][OUTCOME_COUNT]; /* ran, failed */
+    uint32_t count[2][ORR_OUTCOME_COUNT]; /* ran, failed */
     double squares;
     uint32_t judged;
+    uint32_t stated, stated_oom; /* that ran and say what they recompute; called out of memory */
 } confusion;
 
-static void count_verdict(confusion *c, const verdict *v) {
+static void count_verdict(confusion *c, const orr_verdict *v) {
     if (v->given) {
         double off = v->p_fail - (v->failed ? 1 : 0);
         c->count[v->failed][v->outcome]++;
         c->squares += off * off;
         c->judged++;
+        if (!v->failed && orr_verdict_states_recompute(v)) {
+            c->stated++;
+            c->stated_oom += v->outcome == ORR_OUTCOME_OOM;
+        }
     }
 }
 
@@ -172,30 +160,32 @@ static orr_tree *write_confusion(orr_arena *arena, const confusion *c) {
     orr_tree *map = orr_tree_new_map(arena);
     static const char *const what[] = {"ran", "failed"};
     for (int f = 0; f < 2; f++) {
-        for (int o = 0; o < OUTCOME_COUNT; o++) {
+        for (int o = 0; o < ORR_OUTCOME_COUNT; o++) {
             orr_tree_put_int(arena, map,
                              orr_arena_format(arena, "%s_%s", what[f], outcome_names[o]),
                              c->count[f][o]);
         }
     }
+    orr_tree_put_int(arena, map, "ran_stated", c->stated);
+    orr_tree_put_int(arena, map, "ran_stated_oom", c->stated_oom);
     const uint32_t *ran = c->count[0], *failed = c->count[1];
-    double foreseen = failed[OUTCOME_OOM] + failed[OUTCOME_DOES_NOT_START];
-    double failures = foreseen + failed[OUTCOME_FITS];
-    double runs = ran[OUTCOME_FITS] + ran[OUTCOME_OOM] + ran[OUTCOME_DOES_NOT_START];
+    double foreseen = failed[ORR_OUTCOME_OOM] + failed[ORR_OUTCOME_DOES_NOT_START];
+    double failures = foreseen + failed[ORR_OUTCOME_FITS];
+    double runs = ran[ORR_OUTCOME_FITS] + ran[ORR_OUTCOME_OOM] + ran[ORR_OUTCOME_DOES_NOT_START];
     if (failures > 0 && runs > 0) {
         orr_tree_put_real(arena, map, "balanced_accuracy",
-                          0.5 * (foreseen / failures + ran[OUTCOME_FITS] / runs));
+                          0.5 * (foreseen / failures + ran[ORR_OUTCOME_FITS] / runs));
     } else { /* one class alone: its own accuracy */
         orr_tree_put_real(arena, map, "balanced_accuracy",
                           failures > 0 ? foreseen / failures
-                          : runs > 0   ? ran[OUTCOME_FITS] / runs
+                          : runs > 0   ? ran[ORR_OUTCOME_FITS] / runs
                                        : 0);
     }
     orr_tree_put_real(arena, map, "brier", c->judged == 0 ? 0 : c->squares / c->judged);
     return map;
 }
 
-static orr_tree *write_verdicts(orr_arena *arena, const verdict *all, uint32_t count) {
+static orr_tree *write_verdicts(orr_arena *arena, const orr_verdict *all, uint32_t count) {
     confusion whole = {0};
     bool *done = ORR_NEW_ARRAY(arena, bool, count);
     orr_tree *by = orr_tree_new_map(arena);
@@ -220,7 +210,7 @@ static orr_tree *write_verdicts(orr_arena *arena, const verdict *all, uint32_t c
     return map;
 }
 
-static orr_tree *row_tree(orr_arena *arena, const verdict *v) {
+static orr_tree *row_tree(orr_arena *arena, const orr_verdict *v) {
     static const char *const figures[] = {"allocated", "reserved", "device"};
     orr_tree *map = orr_tree_new_map(arena);
     const orr_judged *row = &v->judged;
@@ -256,9 +246,9 @@ static orr_tree *row_tree(orr_arena *arena, const verdict *v) {
 
 static orr_status judge_table(orr_engine *engine, orr_curator *curator, orr_arena *arena,
                               const orr_study_request *request, const orr_run_table *table,
-                              bool failed, verdict *out, orr_err *err) {
+                              bool failed, orr_verdict *out, orr_err *err) {
     for (uint32_t i = 0; i < table->count; i++) {
-        verdict *v = &out[i];
+        orr_verdict *v = &out[i];
         v->failed = failed;
         v->judged.run = &table->run[i];
         ORR_TRY(judge_row(engine, curator, arena, v, err));
@@ -277,7 +267,7 @@ static orr_status judge_table(orr_engine *engine, orr_curator *curator, orr_aren
 }
 
 /* The rows that state a figure, as judged. */
-static uint32_t stated(const verdict *all, uint32_t count, orr_judged *out) {
+static uint32_t stated(const orr_verdict *all, uint32_t count, orr_judged *out) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!all[i].failed && all[i].judged.run->mem_gb > 0) {
@@ -287,7 +277,7 @@ static uint32_t stated(const verdict *all, uint32_t count, orr_judged *out) {
     return n;
 }
 
-static void write_rows(orr_arena *arena, orr_tree *map, const verdict *all, uint32_t count) {
+static void write_rows(orr_arena *arena, orr_tree *map, const orr_verdict *all, uint32_t count) {
     orr_tree *rows = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
     orr_tree *failures = orr_tree_put(arena, map, "failed_rows", orr_tree_new_list(arena));
     for (uint32_t i = 0; i < count; i++) {
@@ -299,7 +289,8 @@ static void write_rows(orr_arena *arena, orr_tree *map, const verdict *all, uint
     }
 }
 
-static void write_result(orr_arena *arena, const verdict *all, uint32_t count, orr_tree *map) {
+static orr_status write_result(orr_engine *engine, orr_arena *arena, const orr_verdict *all,
+                               uint32_t count, orr_tree *map, orr_err *err) {
     orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, count);
     uint32_t n = stated(all, count, rows);
     const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, n);
@@ -311,8 +302,12 @@ static void write_result(orr_arena *arena, const verdict *all, uint32_t count, o
     (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, n));
     orr_tree *by = orr_tree_put(arena, map, "by", orr_tree_new_map(arena));
     (void)orr_tree_put(arena, by, "source", orr_judged_group(arena, rows, n, orr_judged_source));
-    (void)orr_tree_put(arena, map, "verdict", write_verdicts(arena, all, count));
+    orr_tree *verdict = orr_tree_put(arena, map, "verdict", write_verdicts(arena, all, count));
+    orr_tree *mistakes = NULL;
+    ORR_TRY(orr_study_mistakes(engine, arena, all, count, &mistakes, err));
+    (void)orr_tree_put(arena, verdict, "mistakes", mistakes);
     write_rows(arena, map, all, count);
+    return ORR_OK;
 }
 
 orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
@@ -325,14 +320,14 @@ orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_stud
     }
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
     uint32_t count = ran.count + failed.count;
-    verdict *all = ORR_NEW_ARRAY(arena, verdict, count);
+    orr_verdict *all = ORR_NEW_ARRAY(arena, orr_verdict, count);
     *result = orr_tree_new_map(arena);
     orr_status status = judge_table(engine, &curator, arena, request, &ran, false, all, err);
     if (status == ORR_OK) {
         status = judge_table(engine, &curator, arena, request, &failed, true, all + ran.count, err);
     }
     if (status == ORR_OK) {
-        write_result(arena, all, count, *result);
+        status = write_result(engine, arena, all, count, *result, err);
     }
     orr_curator_release(&curator);
     return status;
