@@ -282,7 +282,8 @@ void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t ra
                 .micro_batches = w.order.spec.micro_batches};
     uint64_t slots = (uint64_t)p.vpp * p.micro_batches;
     *out = (orr_replay){0};
-    if (slots == 0 || slots > MAX_SLOTS) {
+    if (slots == 0 || slots > MAX_SLOTS ||
+        orr_order_ops(program->order, arena, &w.order, NULL) != ORR_OK) {
         return;
     }
     p.stack = ORR_NEW_ARRAY(arena, uint32_t, slots);

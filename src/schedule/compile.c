@@ -17,12 +17,14 @@ enum { MAX_SEGMENTS = 4, LEAST_BLOCKS = 4 };
 typedef struct segment {
     uint32_t part;
     uint32_t id_first, id_end; /* ids of the first block and just after the last one */
+    uint32_t micro_batches;    /* of a block */
 } segment;
 
 typedef struct compiler {
     const orr_order *order;
     const node_lists *lists;
     uint32_t pp;
+    uint32_t least_blocks;   /* that make it worth while to fold */
     uint32_t *id;            /* per node; NO_NODE: not yet emitted */
     uint32_t *next, *limit;  /* per rank: node number to emit next, and where to stop */
     uint32_t *queue, *waits; /* ranks ready; per rank the node it waits for */
@@ -174,10 +176,24 @@ static uint32_t node_of(const node_lists *lists, uint32_t op) {
     return lists->of_op == NULL ? op : lists->of_op[op];
 }
 
-/* Period and region of every rank around the middle micro-batch of one kind of op. */
+/* Whether ops from one of them until a like one are all ops of `micro_batches` micro-batches. */
+static bool is_whole(const compiler *c, uint32_t first, uint32_t end, uint32_t micro_batches) {
+    const orr_order_view *v = &c->order->view;
+    uint32_t parts = 0;
+    for (uint32_t i = first; i < end; i++) {
+        parts += v->op[i].kind == ORR_SOP_PAIR ? 2 : 1;
+    }
+    return parts == (v->split_backward ? 3 : 2) * v->spec.vpp * micro_batches;
+}
+
+/* Period and region of every rank around the middle micro-batch of one kind of op. In a short run
+ * that stands for a longer one the last forwards are taken, which come after all warm-up, and
+ * periods must be whole. */
 static bool find_regions(compiler *c, const uint32_t *at, uint32_t chunk, uint32_t step_mb) {
     const orr_order *o = c->order;
-    uint32_t per = o->per_chain, middle = per / 2;
+    bool brief = o->left_out != 0;
+    uint32_t per = o->per_chain, late = step_mb + 2;
+    uint32_t middle = !brief ? per / 2 : per > late ? per - late : 0;
     if (middle + step_mb >= per) {
         return false;
     }
@@ -187,7 +203,8 @@ static bool find_regions(compiler *c, const uint32_t *at, uint32_t chunk, uint32
         c->low[r] = orr_min_u32(a, b);
         c->high[r] = orr_max_u32(a, b);
         c->period[r] = c->high[r] - c->low[r];
-        if (c->period[r] == 0) {
+        if (c->period[r] == 0 ||
+            (brief && !is_whole(c, of[middle], of[middle + step_mb], step_mb))) {
             return false;
         }
     }
@@ -260,11 +277,11 @@ static void skip_blocks(compiler *c, uint32_t stored_from, uint32_t blocks, uint
 }
 
 /* Folds the region found by find_regions, if it is long enough. False: deadlock. */
-static bool fold(compiler *c) {
+static bool fold(compiler *c, uint32_t micro_batches) {
     uint32_t blocks = UINT32_MAX, block_steps = 0;
     for (uint32_t r = 0; r < c->pp; r++) {
         if (c->high[r] <= c->next[r] ||
-            (c->high[r] - orr_max_u32(c->next[r], c->low[r])) / c->period[r] < LEAST_BLOCKS) {
+            (c->high[r] - orr_max_u32(c->next[r], c->low[r])) / c->period[r] < c->least_blocks) {
             return true;
         }
     }
@@ -280,8 +297,8 @@ static bool fold(compiler *c) {
         block_steps += c->period[r];
         c->start[r] = c->next[r];
     }
-    uint32_t back = blocks < LEAST_BLOCKS ? 0 : look_back(c, blocks);
-    if (back == 0 || blocks < back + LEAST_BLOCKS) {
+    uint32_t back = blocks < c->least_blocks ? 0 : look_back(c, blocks);
+    if (back == 0 || blocks < back + c->least_blocks) {
         return true;
     }
     uint32_t first_id = c->next_id;
@@ -300,7 +317,7 @@ static bool fold(compiler *c) {
     c->part[index].repeat = blocks - back;
     c->part[index].window = c->part[index].lead = back;
     skip_blocks(c, back, blocks, block_steps);
-    c->segment[c->segments++] = (segment){index, first_id, c->next_id};
+    c->segment[c->segments++] = (segment){index, first_id, c->next_id, micro_batches};
     begin_part(c);
     return true;
 }
@@ -416,6 +433,7 @@ static orr_status deadlock(orr_arena *arena, const compiler *c, orr_err *err) {
 static compiler compiler_new(orr_arena *work, const orr_order *order, const node_lists *lists) {
     uint32_t pp = order->view.spec.pp;
     compiler c = {.order = order, .lists = lists, .pp = pp, .next_id = 1};
+    c.least_blocks = order->left_out == 0 ? LEAST_BLOCKS : 1;
     c.id = ORR_NEW_ARRAY(work, uint32_t, lists->total);
     memset(c.id, 0xff, lists->total * sizeof *c.id);
     uint32_t **const per_rank[] = {&c.next,        &c.limit, &c.queue, &c.waits,  &c.first_waiter,
@@ -436,10 +454,11 @@ static bool fold_phases(compiler *c) {
     uint32_t steps[2] = {o->facts.place == PLACE_LOOP ? s->group : 1, 1};
     bool pure = s->kind == ORR_SCHEDULE_GPIPE;
     for (uint32_t k = 0; k < 2 && c->segments == 0; k++) {
-        if (find_regions(c, o->f_at, 0, steps[k]) && !fold(c)) {
+        if (find_regions(c, o->f_at, 0, steps[k]) && !fold(c, steps[k])) {
             return false;
         }
-        if ((pure || c->segments == 0) && find_regions(c, o->b_at, 0, steps[k]) && !fold(c)) {
+        if ((pure || c->segments == 0) && find_regions(c, o->b_at, 0, steps[k]) &&
+            !fold(c, steps[k])) {
             return false;
         }
         if (steps[0] == 1) {
@@ -447,6 +466,57 @@ static bool fold_phases(compiler *c) {
         }
     }
     return true;
+}
+
+/* Whether first uses lie before the end of a part and last ones after its start: then repeating it
+ * more often moves the ones and not the others. */
+static bool encloses(const compiler *c, const orr_compiled *p, uint32_t part) {
+    uint32_t chunks = c->pp * c->order->view.spec.vpp;
+    for (uint32_t r = 0; r < c->pp; r++) {
+        if (p->rank_first[r].part > part || p->rank_last[r].part < part) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < chunks; i++) {
+        if (p->first_use[i].part > part || p->grads[i].part < part) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Repeats the one periodic part for the micro-batches left out. A period more of every rank's ops
+ * in the middle of the run is what the schedule makes of them; nothing before or after notices as
+ * long as what follows looks back no further than the blocks there are. */
+static bool extend(compiler *c, const orr_compiled *p) {
+    const segment *s = &c->segment[0];
+    orr_part *part = &c->part[s->part];
+    uint32_t left_out = c->order->left_out / c->order->chains;
+    if (c->segments != 1 || part->window == 0 || part->window > part->lead + part->repeat ||
+        part->need > part->repeat || left_out % s->micro_batches != 0 || !encloses(c, p, s->part)) {
+        return false;
+    }
+    uint32_t more = left_out / s->micro_batches;
+    part->repeat += more;
+    c->next_id += more * part->count;
+    for (uint32_t i = s->part + 1; i < c->parts; i++) {
+        c->part[i].id += more * part->count;
+    }
+    return true;
+}
+
+/* How often each class of durations is played. */
+static uint32_t *count_classes(orr_arena *arena, const compiler *c) {
+    const orr_order *o = c->order;
+    size_t classes = 1 + 4 * (size_t)c->pp * o->view.spec.vpp + o->pairs;
+    uint32_t *count = ORR_NEW_ARRAY(arena, uint32_t, classes);
+    for (uint32_t i = 0; i < c->parts; i++) {
+        const orr_part *part = &c->part[i];
+        for (uint32_t k = 0; k < part->count; k++) {
+            count[c->step[part->first + k].duration] += part->repeat;
+        }
+    }
+    return count;
 }
 
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
@@ -472,12 +542,14 @@ orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const nod
     }
     end_part(&c);
     place_probes(arena, &c, out);
+    bool extended = order->left_out == 0 || extend(&c, out);
     orr_step *kept = ORR_NEW_ARRAY(arena, orr_step, c.steps);
     memcpy(kept, c.step, c.steps * sizeof *kept);
     out->step = kept;
     out->part = c.part;
     out->parts = c.parts;
     out->total = c.next_id - 1;
+    out->count = order->pairs == 0 ? NULL : count_classes(arena, &c);
     orr_arena_free(work);
-    return ORR_OK;
+    return extended ? ORR_OK : orr_fail(err, ORR_E_INTERNAL, "the run is too short to repeat");
 }

@@ -4,7 +4,7 @@
 
 #include "schedule/schedule_int.h"
 
-static orr_schedule_spec resolve(const orr_schedule_spec *spec) {
+orr_schedule_spec orr_order_resolve(const orr_schedule_spec *spec) {
     orr_schedule_spec s = *spec;
     const kind_facts *facts = orr_schedule_facts((orr_schedule_kind)s.kind);
     if (s.vpp == 0) {
@@ -317,37 +317,51 @@ static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool q
     return status;
 }
 
+static orr_status compile_async(orr_arena *arena, orr_order *order, orr_err *err) {
+    orr_arena *work = orr_arena_new();
+    node_lists lists = {0};
+    orr_status status = orr_order_nodes(work, order, &lists, err);
+    if (status == ORR_OK) {
+        status = orr_order_compile(arena, order, &lists, &order->program, err);
+    }
+    orr_arena_free(work);
+    return status;
+}
+
+orr_status orr_order_late(const orr_order *order, const orr_compiled **out, orr_err *err) {
+    late_program *late = order->late;
+    if (!late->made) {
+        ORR_TRY(compile_calls(late->arena, order, false, &late->program, err));
+        late->made = true;
+    }
+    *out = &late->program;
+    return ORR_OK;
+}
+
 orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
     orr_order_sources(arena, order);
     ORR_TRY(orr_order_index(arena, order, err));
     collect_pairs(arena, order);
     orr_p2p_mode p2p = (orr_p2p_mode)order->view.spec.p2p;
     if (p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
-        node_lists lists = {0};
-        ORR_TRY(orr_order_nodes(arena, order, &lists, err));
-        ORR_TRY(orr_order_compile(arena, order, &lists, &order->program, err));
+        ORR_TRY(compile_async(arena, order, err));
     } else {
-        ORR_TRY(compile_calls(arena, order, false, &order->program, err));
+        bool overlaps = p2p != ORR_P2P_BLOCKING;
+        ORR_TRY(compile_calls(arena, order, overlaps, &order->program, err));
+        if (overlaps) {
+            order->late = ORR_NEW(arena, late_program);
+            order->late->arena = arena;
+        }
     }
-    if (order->view.spec.pp > 1 && p2p != ORR_P2P_ASYNC && p2p != ORR_P2P_BLOCKING) {
-        ORR_TRY(compile_calls(arena, order, true, &order->quick, err));
-    }
-    order->program_nodes = order->program.total + 1;
     return orr_order_live(arena, order, err);
 }
 
-orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
-                           const orr_order **out, orr_err *err) {
-    ORR_TRY(orr_order_refuse(spec, err));
-    if (spec->kind == ORR_SCHEDULE_USER) {
-        return orr_fail(err, ORR_E_USAGE, "a user order is built from its ops");
-    }
-    if (d == NULL && orr_schedule_needs_durations((orr_schedule_kind)spec->kind)) {
-        return orr_fail(err, ORR_E_USAGE, "the order of %s depends on durations; none were given",
-                        orr_schedule_name((orr_schedule_kind)spec->kind));
-    }
+orr_status orr_order_build_run(orr_arena *arena, const orr_schedule_spec *spec, uint32_t left_out,
+                               const orr_durations *d, const orr_order **out, orr_err *err) {
     orr_order *order = ORR_NEW(arena, orr_order);
-    order->view.spec = resolve(spec);
+    order->view.spec = orr_order_resolve(spec);
+    order->view.spec.micro_batches -= left_out;
+    order->left_out = left_out;
     order->facts = *orr_schedule_facts((orr_schedule_kind)spec->kind);
     order->view.split_backward = order->facts.split;
     orr_order_place(arena, order);
@@ -370,6 +384,25 @@ orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, cons
     return ORR_OK;
 }
 
+orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
+                           const orr_order **out, orr_err *err) {
+    ORR_TRY(orr_order_refuse(spec, err));
+    if (spec->kind == ORR_SCHEDULE_USER) {
+        return orr_fail(err, ORR_E_USAGE, "a user order is built from its ops");
+    }
+    if (d == NULL && orr_schedule_needs_durations((orr_schedule_kind)spec->kind)) {
+        return orr_fail(err, ORR_E_USAGE, "the order of %s depends on durations; none were given",
+                        orr_schedule_name((orr_schedule_kind)spec->kind));
+    }
+    return orr_order_build_run(arena, spec, 0, d, out, err);
+}
+
 orr_order_view orr_order_look(const orr_order *order) {
-    return order->view;
+    orr_order_view view = order->view;
+    if (order->left_out != 0) {
+        view.spec.micro_batches += order->left_out;
+        view.op = NULL;
+        view.op_first = NULL;
+    }
+    return view;
 }

@@ -147,8 +147,10 @@ static orr_status take(int64_t value, int64_t limit, const char *what, uint32_t 
 orr_status orr_order_durations(orr_arena *scratch, const orr_order *o, const orr_durations *d,
                                int64_t **classes, int64_t **lags, orr_err *err) {
     uint32_t pp = o->view.spec.pp, vpp = o->view.spec.vpp, chunks = pp * vpp;
-    /* every sum of one end stays below 2^62 */
-    int64_t limit = ((int64_t)1 << 60) / ((int64_t)o->program_nodes + 1);
+    /* On the way to an end each op lies once at most, and fewer than 16 hops an op: no sum
+     * overflows. */
+    uint64_t slots = (uint64_t)chunks * (o->per_chain + o->left_out / o->chains);
+    int64_t limit = ((int64_t)1 << 58) / ((int64_t)slots + 1);
     int64_t *c = ORR_NEW_ARRAY(scratch, int64_t, 1 + 4 * (size_t)chunks + o->pairs);
     int64_t *lag = ORR_NEW_ARRAY(scratch, int64_t, pp + 1);
     for (uint32_t i = 0; i < chunks; i++) {
@@ -189,19 +191,26 @@ static int64_t last_end(const player *p, const orr_probe *at) {
 }
 
 static int64_t busy(const player *p, uint32_t rank) {
-    const orr_order_view *v = &p->order->view;
+    const orr_order *o = p->order;
+    uint32_t vpp = o->view.spec.vpp, chunks = o->view.spec.pp * vpp;
     int64_t sum = 0;
-    if (p->order->pairs == 0) {
-        uint32_t chunks = v->spec.pp * v->spec.vpp;
-        for (uint32_t c = 0; c < v->spec.vpp; c++) {
-            uint32_t i = rank * v->spec.vpp + c;
-            sum += p->order->per_chain * (p->duration[class_of(chunks, ORR_SOP_F, i)] +
-                                          p->duration[class_of(chunks, ORR_SOP_BW, i)]);
+    if (o->pairs == 0) {
+        uint32_t each = o->per_chain + o->left_out / o->chains;
+        for (uint32_t i = rank * vpp; i < (rank + 1) * vpp; i++) {
+            sum += each * (p->duration[class_of(chunks, ORR_SOP_F, i)] +
+                           p->duration[class_of(chunks, ORR_SOP_BW, i)]);
         }
         return sum;
     }
-    for (uint32_t i = v->op_first[rank]; i < v->op_first[rank + 1]; i++) {
-        sum += p->duration[orr_order_class(p->order, rank, &v->op[i])];
+    for (uint32_t kind = ORR_SOP_F; kind <= ORR_SOP_BW; kind++) {
+        for (uint32_t i = rank * vpp; i < (rank + 1) * vpp; i++) {
+            uint32_t class = class_of(chunks, (orr_sched_op_kind)kind, i);
+            sum += p->program->count[class] * p->duration[class];
+        }
+    }
+    uint32_t end = rank + 1 == o->view.spec.pp ? o->pairs : o->pair_first[rank + 1];
+    for (uint32_t i = o->pair_first[rank]; i < end; i++) {
+        sum += p->program->count[1 + 4 * chunks + i] * p->duration[1 + 4 * chunks + i];
     }
     return sum;
 }
@@ -232,37 +241,38 @@ static void collect(const player *p, orr_play *play) {
     }
 }
 
-/* The quick program holds while no op is shorter than a hop next to its rank. */
-static const orr_compiled *choose_program(const player *p) {
+/* Whether no op is shorter than a hop next to its rank. */
+static bool covers_hops(const player *p) {
     const orr_schedule_spec *s = &p->order->view.spec;
     uint32_t chunks = s->pp * s->vpp;
-    if (p->order->quick.parts == 0) {
-        return &p->order->program;
-    }
     for (uint32_t i = 0; i < chunks; i++) {
         uint32_t r = i / s->vpp;
         int64_t before = p->lag[r == 0 ? s->pp : r], after = p->lag[r + 1];
         int64_t hop = before > after ? before : after;
         if (p->duration[class_of(chunks, ORR_SOP_F, i)] < hop ||
             p->duration[class_of(chunks, ORR_SOP_BW, i)] < hop) {
-            return &p->order->program;
+            return false;
         }
     }
     for (uint32_t i = 0; i < p->order->pairs; i++) {
         uint32_t r = p->order->pair[i].rank;
         int64_t pair = p->duration[1 + 4 * (size_t)chunks + i];
         if (pair < p->lag[r == 0 ? s->pp : r] || pair < p->lag[r + 1]) {
-            return &p->order->program;
+            return false;
         }
     }
-    return &p->order->quick;
+    return true;
 }
 
 orr_status orr_order_play(const orr_order *order, const orr_durations *d, bool full,
                           orr_arena *scratch, orr_play *play, orr_err *err) {
     player p = {.order = order, .scratch = scratch, .used = 1};
     ORR_TRY(orr_order_durations(scratch, order, d, &p.duration, &p.lag, err));
-    const orr_compiled *program = p.program = choose_program(&p);
+    p.program = &order->program;
+    if (order->late != NULL && !covers_hops(&p)) {
+        ORR_TRY(orr_order_late(order, &p.program, err));
+    }
+    const orr_compiled *program = p.program;
     p.capacity = 1 + program->total;
     if (!full) {
         uint32_t stored = 1;

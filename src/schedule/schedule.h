@@ -114,16 +114,17 @@ typedef struct orr_live {
     const uint16_t *count; /* [vpp] micro-batches in flight, F done (or running) until B done */
 } orr_live;
 
-typedef struct orr_order orr_order; /* immutable; owned by the arena it was built in */
+/* Owned by the arena it was built in, which playing may add to: one thread at a time. */
+typedef struct orr_order orr_order;
 
 /* The order itself, for printing, validation and memory. */
 typedef struct orr_order_view {
-    orr_schedule_spec spec;   /* as resolved: group and vpp filled in */
-    const uint32_t *position; /* per chunk: place in its chain */
-    const uint8_t *chain;     /* per chunk: 0, or 1 for the second direction */
-    uint32_t chain_length;    /* positions a micro-batch crosses */
-    const uint32_t *op_first; /* [pp+1] ops of rank r are op[op_first[r] .. op_first[r+1]) */
-    const orr_sched_op *op;
+    orr_schedule_spec spec;     /* as resolved: group and vpp filled in */
+    const uint32_t *position;   /* per chunk: place in its chain */
+    const uint8_t *chain;       /* per chunk: 0, or 1 for the second direction */
+    uint32_t chain_length;      /* positions a micro-batch crosses */
+    const uint32_t *op_first;   /* [pp+1] ops of rank r are op[op_first[r] .. op_first[r+1]) */
+    const orr_sched_op *op;     /* op and op_first are NULL in a brief order: see orr_order_ops */
     const uint32_t *live_first; /* [pp+1] likewise for live */
     const orr_live *live;
     bool split_backward; /* B and W are separate ops */
@@ -135,6 +136,15 @@ typedef struct orr_order_view {
 orr_status orr_order_build(orr_arena *arena, const orr_schedule_spec *spec, const orr_durations *d,
                            const orr_order **out, orr_err *err);
 orr_order_view orr_order_look(const orr_order *order);
+
+/* The same for playing and for memory only. A long run of a schedule with a steady state is built
+ * from a short run whose periodic part is repeated more often, when that is provably the same; the
+ * view then has no ops. */
+orr_status orr_order_build_brief(orr_arena *arena, const orr_schedule_spec *spec,
+                                 const orr_durations *d, const orr_order **out, orr_err *err);
+/* The view with its ops, which a brief order writes into `arena` first. */
+orr_status orr_order_ops(const orr_order *order, orr_arena *arena, orr_order_view *out,
+                         orr_err *err);
 
 /* An order given by its ops: those of rank r are op[op_first[r] .. op_first[r+1]). `position` and
  * `chain` place the chunks (chain may be NULL: one chain); micro-batches count per chain. spec.kind

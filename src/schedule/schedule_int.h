@@ -101,6 +101,7 @@ typedef struct orr_compiled {
     const orr_part *part;
     uint32_t parts;
     uint32_t total;                          /* steps when everything is played */
+    const uint32_t *count;                   /* per class, of orders with pairs: steps played */
     const orr_probe *rank_first, *rank_last; /* [pp] */
     const orr_probe *first_use, *grads;      /* per chunk */
 } orr_compiled;
@@ -129,10 +130,18 @@ struct orr_order {
     const pair_class *pair;
     const uint32_t *pair_first; /* [pp] */
     uint32_t pairs;
-    uint32_t program_nodes; /* bound of steps on any path */
+    uint32_t left_out; /* micro-batches of the whole run that the ops here lack */
     orr_compiled program;
-    orr_compiled quick; /* valid while no op is shorter than a hop of its rank; no parts: none */
+    /* Overlapped transfers: `program` is valid while no op is shorter than a hop of its rank. The
+     * one for other times is compiled at its first use. */
+    struct late_program *late;
 };
+
+typedef struct late_program {
+    orr_arena *arena; /* that of the order */
+    orr_compiled program;
+    bool made;
+} late_program;
 
 static inline uint32_t class_of(uint32_t chunks, orr_sched_op_kind kind, uint32_t chunk_index) {
     return 1 + (uint32_t)kind * chunks + chunk_index;
@@ -159,10 +168,18 @@ static inline uint32_t orr_order_class(const orr_order *order, uint32_t rank,
                ? orr_order_pair_class(order, rank, op)
                : class_of(s->pp * s->vpp, (orr_sched_op_kind)op->kind, rank * s->vpp + op->chunk);
 }
+orr_schedule_spec orr_order_resolve(const orr_schedule_spec *spec); /* fills in what is implied */
 orr_status orr_order_refuse(const orr_schedule_spec *spec,
                             orr_err *err); /* when a rule is broken */
 orr_status orr_order_finish(orr_arena *arena, orr_order *order,
                             orr_err *err); /* once ops are there */
+/* A legal spec, built with `left_out` micro-batches fewer and repeated for these. ORR_E_INTERNAL
+ * when the run is too short for that. */
+orr_status orr_order_build_run(orr_arena *arena, const orr_schedule_spec *spec, uint32_t left_out,
+                               const orr_durations *d, const orr_order **out, orr_err *err);
+/* The order with all its ops; a brief one is built anew in `arena`. */
+orr_status orr_order_whole(const orr_order *order, orr_arena *arena, const orr_order **out,
+                           orr_err *err);
 void orr_order_place(orr_arena *arena, orr_order *order);
 void orr_order_sources(orr_arena *arena, orr_order *order); /* once placed */
 orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
@@ -171,8 +188,11 @@ orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists 
  * out that cannot matter while no op is shorter than a hop. */
 orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, bool quick,
                                  node_lists *out, orr_err *err);
+/* ORR_E_INTERNAL when micro-batches are left out and the rest has no period to repeat for them. */
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
                              orr_compiled *out, orr_err *err);
+/* The program for any times, of an order with overlapped transfers. */
+orr_status orr_order_late(const orr_order *order, const orr_compiled **out, orr_err *err);
 /* Durations by class and hops by lag class; refuses what could overflow. */
 orr_status orr_order_durations(orr_arena *scratch, const orr_order *order, const orr_durations *d,
                                int64_t **classes, int64_t **lags, orr_err *err);

@@ -200,8 +200,10 @@ static void prepare(orr_arena *scratch, simulation *s) {
     }
 }
 
-orr_status orr_order_times(const orr_order *order, const orr_durations *d, orr_arena *scratch,
+orr_status orr_order_times(const orr_order *given, const orr_durations *d, orr_arena *scratch,
                            int64_t *start, int64_t *end, int64_t *rank_end, orr_err *err) {
+    const orr_order *order = NULL;
+    ORR_TRY(orr_order_whole(given, scratch, &order, err));
     const orr_order_view *v = &order->view;
     uint32_t ops = v->op_first[v->spec.pp];
     simulation s = {

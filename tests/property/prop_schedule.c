@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/num.h"
 #include "base/rng.h"
-#include "schedule/schedule.h"
+#include "schedule/schedule_int.h"
 
 typedef struct example {
     orr_arena *arena;
@@ -220,6 +220,7 @@ static void assert_same_play(const example *e, const orr_play *a, const orr_play
     assert_int_equal(a->makespan, b->makespan);
     assert_int_equal(a->max_span, b->max_span);
     assert_memory_equal(a->rank_end, b->rank_end, pp * 8);
+    assert_memory_equal(a->rank_busy, b->rank_busy, pp * 8);
     assert_memory_equal(a->grads_ready, b->grads_ready, chunks * 8);
     assert_memory_equal(a->first_use, b->first_use, chunks * 8);
 }
@@ -383,10 +384,87 @@ static void cut_equals_full(void **state) {
     }
 }
 
+static void assert_same_live(const orr_order_view *a, const orr_order_view *b) {
+    uint32_t pp = a->spec.pp, vpp = a->spec.vpp;
+    assert_memory_equal(a->live_first, b->live_first, (pp + 1) * sizeof *a->live_first);
+    for (uint32_t i = 0; i < a->live_first[pp]; i++) {
+        assert_int_equal(a->live[i].event, b->live[i].event);
+        assert_int_equal(a->live[i].chunk, b->live[i].chunk);
+        assert_int_equal(a->live[i].pending_w, b->live[i].pending_w);
+        assert_memory_equal(a->live[i].count, b->live[i].count, vpp * sizeof *a->live[i].count);
+    }
+}
+
+static uint32_t period_of(const orr_schedule_spec *spec) {
+    bool loop = spec->kind == ORR_SCHEDULE_INTERLEAVED || spec->kind == ORR_SCHEDULE_INTERLEAVED_ZB;
+    return loop ? orr_order_resolve(spec).group : 1;
+}
+
+static void random_long_spec(example *e, orr_rng *rng) {
+    static const uint8_t kinds[] = {
+        ORR_SCHEDULE_1F1B, ORR_SCHEDULE_INTERLEAVED,    ORR_SCHEDULE_ZB_H1, ORR_SCHEDULE_ZB_H2,
+        ORR_SCHEDULE_ZBV,  ORR_SCHEDULE_INTERLEAVED_ZB, ORR_SCHEDULE_GPIPE};
+    do {
+        random_spec(e, rng);
+        e->spec.kind = kinds[orr_rng_below(rng, sizeof kinds)];
+        e->spec.pp = 1 + orr_rng_below(rng, 12);
+        uint32_t vpp = orr_schedule_fixed_vpp((orr_schedule_kind)e->spec.kind);
+        e->spec.vpp = vpp != 0 ? vpp : e->spec.vpp;
+        e->spec.micro_batches = 1 + orr_rng_below(rng, 20 * e->spec.pp);
+        if (e->spec.kind == ORR_SCHEDULE_INTERLEAVED && orr_rng_below(rng, 2)) {
+            e->spec.group = e->spec.pp + orr_rng_below(rng, 4);
+        }
+    } while (orr_schedule_check(&e->spec, NULL, 0) != 0);
+}
+
+static void check_same(const example *whole, const example *brief) {
+    const orr_durations *d = &whole->d;
+    orr_play want = play_of(whole, d, true);
+    orr_play full = play_of(brief, d, true), cut = play_of(brief, d, false);
+    assert_memory_equal(&brief->view.spec, &whole->view.spec, sizeof whole->view.spec);
+    assert_same_play(whole, &want, &full);
+    assert_same_play(whole, &want, &cut);
+    assert_same_live(&whole->view, &brief->view);
+}
+
+/* An order made from a short run is the whole one, for times and for memory, however short the run
+ * that was accepted. */
+static void brief_equals_whole(void **state) {
+    (void)state;
+    orr_rng rng = {4711};
+    uint32_t brief = 0, shorter = 0;
+    for (uint32_t i = 0; i < 1500; i++) {
+        example e = {.arena = orr_arena_new()};
+        random_long_spec(&e, &rng);
+        random_durations(&e, &rng);
+        example whole = e;
+        assert_int_equal(orr_order_build(e.arena, &e.spec, &e.d, &whole.order, NULL), ORR_OK);
+        assert_int_equal(orr_order_build_brief(e.arena, &e.spec, &e.d, &e.order, NULL), ORR_OK);
+        whole.view = orr_order_look(whole.order);
+        e.view = orr_order_look(e.order);
+        brief += e.view.op == NULL;
+        check_same(&whole, &e);
+        orr_order_view ops;
+        assert_int_equal(orr_order_ops(e.order, e.arena, &ops, NULL), ORR_OK);
+        assert_memory_equal(ops.op_first, whole.view.op_first, (e.spec.pp + 1) * 4);
+        uint32_t period = period_of(&e.spec), most = (e.spec.micro_batches - 1) / period;
+        uint32_t less = most == 0 ? 0 : period * (1 + orr_rng_below(&rng, most));
+        if (less != 0 && e.spec.kind != ORR_SCHEDULE_GPIPE &&
+            orr_order_build_run(e.arena, &e.spec, less, &e.d, &e.order, NULL) == ORR_OK) {
+            shorter++;
+            e.view = orr_order_look(e.order);
+            check_same(&whole, &e);
+        }
+        orr_arena_free(e.arena);
+    }
+    assert_true(brief > 500 && shorter > 300);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_equals_reference),
         cmocka_unit_test(cut_equals_full),
+        cmocka_unit_test(brief_equals_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
