@@ -40,6 +40,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_AXES = 1 << 9,      /* axes to move */
     ORR_ARGS_WITH = 1 << 10,     /* with: one other plan's overrides, required */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
+    ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
 
@@ -67,6 +68,7 @@ orr_status orr_command_show(orr_job *job, orr_err *err);
 orr_status orr_command_rules(orr_job *job, orr_err *err);
 orr_status orr_command_validate(orr_job *job, orr_err *err);
 orr_status orr_command_tune(orr_job *job, orr_err *err);
+orr_status orr_command_calibrate(orr_job *job, orr_err *err);
 orr_status orr_command_schema(orr_job *job, orr_err *err);
 orr_status orr_command_evaluate(orr_job *job, orr_err *err);
 orr_status orr_command_explain(orr_job *job, orr_err *err);
@@ -79,6 +81,8 @@ orr_tree *orr_command_json_schema(orr_arena *arena, const orr_command *command);
 
 /* The fields of validate, in the shape of orr_command_fields. */
 orr_tree *orr_validate_fields(orr_arena *arena);
+/* Those of calibrate. */
+orr_tree *orr_calibrate_fields(orr_arena *arena);
 
 /* Likewise those of tune besides the plan's. */
 orr_tree *orr_tune_fields(orr_arena *arena);

@@ -65,6 +65,10 @@ const orr_command orr_command_table[] = {
      "b200.json", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_show, NULL},
     {"evidence merge", "evidence", "one file of measurements from several, by device",
      "a.json,b.csv.gz", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_merge, NULL},
+    {"calibrate", "evidence", "fit what no document states to published runs, stage by stage",
+     "--runs data/validation/runs.csv --models data/validation/models.json "
+     "--tiers data/validation/tiers.csv --stage nanotron",
+     ORR_ARGS_FITTING, orr_command_calibrate, NULL},
     {"rules", "about", "every legality rule", "", 0, orr_command_rules, NULL},
     {"schema", "about", "JSON Schema of a command's arguments", "project", ORR_ARGS_NAME,
      orr_command_schema, NULL},
@@ -91,6 +95,9 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         orr_tree *study = orr_validate_fields(arena);
         orr_evidence_arguments(arena, study);
         return study;
+    }
+    if ((command->args & ORR_ARGS_FITTING) != 0) {
+        return orr_calibrate_fields(arena);
     }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {

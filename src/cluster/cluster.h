@@ -15,6 +15,7 @@ typedef struct orr_fabric {
     double base_s;          /* start of a collective that leaves the scale-up domain */
     double hop_s;           /* each further domain in it */
     double peer_hop_s;      /* each further rank inside a domain in it */
+    double ring_ranks; /* ring length at which half of the bandwidth is left; 0: does not fall */
     double p2p_efficiency_frac, p2p_base_s; /* send/receive across domains */
     uint8_t assumed;
 } orr_fabric;
@@ -42,6 +43,8 @@ typedef struct orr_cluster {
 orr_status orr_fabric_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                            orr_fabric **out, orr_err *err);
 orr_status orr_fabric_find(orr_arena *arena, const char *name, orr_fabric **out, orr_err *err);
+/* A number of a fabric by its name in the file, for fitting; NULL when there is none. */
+double *orr_fabric_number(orr_fabric *fabric, const char *name);
 orr_tree *orr_fabric_catalog(orr_arena *arena);
 orr_tree *orr_fabric_write(orr_arena *arena, const orr_fabric *fabric);
 

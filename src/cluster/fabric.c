@@ -44,6 +44,12 @@ static const orr_field fields[] = {
     SECONDS("base_s", f.base_s, "20us", "Start of a collective that leaves the scale-up domain."),
     SECONDS("hop_s", f.hop_s, "12us", "Each further domain in a collective."),
     SECONDS("peer_hop_s", f.peer_hop_s, "2us", "Each further rank inside a domain."),
+    {.name = "ring_ranks",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(f.ring_ranks),
+     .max = 1e6,
+     .fallback = "0",
+     .doc = "Ranks of a ring whose stalls halve its bandwidth; 0: length costs none."},
     SHARE("p2p_efficiency_frac", f.p2p_efficiency_frac, "0.75",
           "Share of the NIC line rate that a send reaches."),
     SECONDS("p2p_base_s", f.p2p_base_s, "19us", "Start of a send."),
@@ -91,4 +97,10 @@ orr_tree *orr_fabric_write(orr_arena *arena, const orr_fabric *fabric) {
     s.f = *fabric;
     s.name = fabric->name;
     return orr_schema_write(&schema, arena, &s);
+}
+
+_Static_assert(offsetof(sheet, f) == 0, "numbers of a sheet lie where those of a fabric do");
+
+double *orr_fabric_number(orr_fabric *fabric, const char *name) {
+    return orr_schema_number(&schema, fabric, name);
 }

@@ -18,8 +18,9 @@ static const char *const DTYPES[] = {"bf16",  "fp16",      "fp32",  "fp8",
 static const char *const OPS[] = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", NULL};
 static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host", NULL};
-static const char *const MEMOPS[] = {"elementwise", "norm_fwd",  "norm_bwd", "softmax", "permute",
-                                     "loss",        "embedding", "cast",     "eager",   NULL};
+static const char *const MEMOPS[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
+                                     "permute",     "loss",     "embedding", "cast",
+                                     "eager",       "bulk",     NULL};
 _Static_assert(sizeof ARCHES / sizeof *ARCHES == ORR_ARCH_COUNT + 1, "one name an architecture");
 _Static_assert(sizeof DTYPES / sizeof *DTYPES == ORR_DTYPE_COUNT + 1, "one name a dtype");
 _Static_assert(sizeof OPS / sizeof *OPS == ORR_COLLECTIVE_COUNT + 1, "one name an operation");
@@ -183,6 +184,13 @@ static const orr_field ARCH_FIELDS[] = {
      .fallback = "false",
      .doc = "By analogy with another architecture."},
     EFFICIENCY("gemm_factor", gemm_factor, "On the sustained GEMM time."),
+    {.name = "misaligned",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_arch_fit, misaligned),
+     .min = 1,
+     .max = 100,
+     .fallback = "9",
+     .doc = "On GEMM time, where rows are no multiple of 16 bytes."},
     EFFICIENCY("fp8_efficiency", fp8_efficiency, "Of the FP8 peak in the main loop."),
     EFFICIENCY("fp4_efficiency", fp4_efficiency, "Of the FP4 peak in the main loop."),
     ERROR_OF("gemm_error", gemm_error_frac),
@@ -207,6 +215,13 @@ static const orr_field ARCH_FIELDS[] = {
     FAMILY("embedding", ORR_MEMOP_EMBEDDING),
     FAMILY("cast", ORR_MEMOP_CAST),
     FAMILY("eager", ORR_MEMOP_EAGER),
+    {.name = "bulk",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_arch_fit, memory_frac[ORR_MEMOP_BULK]),
+     .min = 1e-3,
+     .max = 10,
+     .fallback = "0.85",
+     .doc = "Share of HBM bandwidth reached, whatever the software says."},
     ERROR_OF("memory_error", memory_error_frac),
 };
 static const orr_schema ARCH_SCHEMA = {"architecture fit", ARCH_FIELDS,

@@ -47,6 +47,7 @@ typedef struct orr_arch_fit {
     const char *source;
     uint8_t arch, assumed;
     double gemm_factor;    /* on the sustained GEMM time */
+    double misaligned;     /* on it, where rows are no multiple of 16 bytes */
     double fp8_efficiency; /* of the FP8 peak, in a tile's main loop */
     double fp4_efficiency;
     double gemm_error_frac; /* left after the factor */

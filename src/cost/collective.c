@@ -19,6 +19,9 @@ double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
     double nic = all_reduce ? rails->nic_Bps * (rails->ranks - 1) / (rails->domains - 1)
                             : rails->nic_Bps * rails->inner;
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
+    if (rails->stall_ranks > 0) {
+        bus_Bps /= 1 + rails->ranks / rails->stall_ranks;
+    }
     double wire = rounds * (rails->ranks - 1) / rails->ranks * bytes;
     double hops =
         (rails->domains - 1) * rails->hop_s + (rails->ranks - rails->domains) * rails->peer_hop_s;

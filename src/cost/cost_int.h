@@ -64,7 +64,7 @@ orr_measured orr_measured_of(const orr_cost_table *table, const orr_evidence_key
 /* memo.c: prices of GEMM shapes, shared by threads without locks. */
 typedef struct orr_memo_key {
     uint64_t m, n, k, batch;
-    uint8_t kind, dtype, out_bytes, pad[5];
+    uint8_t kind, dtype, out_bytes, phase, pad[4];
 } orr_memo_key;
 struct orr_memo *orr_memo_new(orr_arena *arena);
 bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out);

@@ -94,6 +94,7 @@ typedef struct orr_rails {
     double inner_Bps; /* bus bandwidth inside a domain */
     double nic_Bps;   /* attained, per rank, one direction */
     double base_s, hop_s, peer_hop_s;
+    double stall_ranks; /* ring length at which stalls halve the bandwidth; 0: none */
 } orr_rails;
 
 double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce);

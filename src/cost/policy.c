@@ -149,7 +149,8 @@ static orr_cost across_domains(const orr_cost_table *table, orr_collective kind,
                        .nic_Bps = nic * nic_efficiency(table),
                        .base_s = fabric->base_s,
                        .hop_s = fabric->hop_s,
-                       .peer_hop_s = fabric->peer_hop_s};
+                       .peer_hop_s = fabric->peer_hop_s,
+                       .stall_ranks = fabric->ring_ranks};
     if (group.inner > 1) {
         rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps;
     }

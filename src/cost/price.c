@@ -65,19 +65,26 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
     return ORR_OK;
 }
 
+static bool is_after_ampere(uint8_t arch) {
+    return arch == ORR_ARCH_HOPPER || arch == ORR_ARCH_BLACKWELL;
+}
+
 static void init_attention(struct orr_prices_table *table) {
     table->attention = table->arch->attention;
     /* fp8 attention is priced as bf16: too few measurements say how much faster it is */
     table->attention_machine = orr_machine_of(table->accelerator, ORR_BF16);
     if (table->software->attention_efficiency_frac > 0) {
-        table->attention.efficiency = table->software->attention_efficiency_frac;
+        bool later = is_after_ampere(table->accelerator->arch);
+        table->attention.efficiency = table->software->attention_efficiency_frac *
+                                      (later ? table->software->attention_new_arch_frac : 1);
     }
 }
 
 static void init_memory(struct orr_prices_table *table) {
     double stated = table->software->memop_efficiency_frac;
     for (int family = 0; family < ORR_MEMOP_COUNT; family++) {
-        double efficiency = stated > 0 ? stated : table->arch->memory_frac[family];
+        bool own = stated > 0 && family != ORR_MEMOP_BULK;
+        double efficiency = own ? stated : table->arch->memory_frac[family];
         table->memory_Bps[family] = table->accelerator->hbm_Bps * efficiency;
     }
 }
@@ -121,6 +128,15 @@ orr_status orr_cost_table_new(orr_arena *arena, const orr_cluster *cluster,
 
 /* ---- ops ------------------------------------------------------------------------------------ */
 
+/* Tensor cores are fed 16 bytes of a row at a time; rows of another multiple take slow kernels.
+ * Rows run along k in a forward and input gradient, along the output in a weight gradient. */
+static double misalignment(const orr_cost_table *table, const orr_op *op, double element_bytes) {
+    uint64_t row = op->phase == ORR_PHASE_WEIGHT_GRAD ? op->shape.gemm.m : op->shape.gemm.k;
+    uint64_t elements = element_bytes >= 2 ? 8 : element_bytes >= 1 ? 16 : 32; /* scales apart */
+    bool aligned = row % elements == 0 && op->shape.gemm.n % elements == 0;
+    return aligned ? 1 : table->arch->misaligned;
+}
+
 static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     const orr_gemm_prices *prices = &table->gemm[op->dtype];
     orr_gemm_shape shape = {.m = (double)op->shape.gemm.m,
@@ -137,6 +153,8 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     if (op->kind == ORR_OP_GROUPED_GEMM) {
         cost.time_s = time / table->arch->grouped_frac + table->arch->group_s * shape.batch;
         cost.relerr_frac = root_sum(cost.relerr_frac, table->arch->grouped_error_frac);
+    } else {
+        cost.time_s *= misalignment(table, op, prices->in_bytes);
     }
     return cost;
 }
@@ -148,6 +166,7 @@ static orr_cost price_gemm_once(const orr_cost_table *table, const orr_op *op) {
                               .batch = op->shape.gemm.batch,
                               .kind = op->kind,
                               .dtype = op->dtype,
+                              .phase = op->phase,
                               .out_bytes = op->out_bytes};
     orr_cost cost;
     if (!orr_memo_get(table->memo, &key, &cost)) {

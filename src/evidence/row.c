@@ -11,7 +11,7 @@ const char *const orr_evidence_ops[] = {
     "layer",      "step",           NULL};
 const char *const orr_evidence_families[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
                                              "permute",     "loss",     "embedding", "cast",
-                                             "eager",       NULL};
+                                             "eager",       "bulk",     NULL};
 const char *const orr_evidence_phases[] = {"any",         "forward",  "input_grad",
                                            "weight_grad", "backward", NULL};
 static const char *const classes[] = {"any", "kernel", "layer", "collective", "step", NULL};

@@ -65,6 +65,7 @@ typedef enum orr_memop {
     ORR_MEMOP_CAST,  /* quantise, transpose, amax */
     ORR_MEMOP_EAGER, /* an eager norm: `bytes` counts elements, and the software says how many bytes
                         each costs (norm_eager_fwd_bytes, _bwd_bytes) */
+    ORR_MEMOP_BULK,  /* whole shards of parameters at once: optimizer, accumulation */
     ORR_MEMOP_COUNT
 } orr_memop;
 

@@ -37,7 +37,8 @@ orr_timeline_mode orr_program_mode(const orr_program *program, double compute_fa
     mode.modules = program->modules;
     mode.overlap = plan->overlap;
     bool several_nodes = plan->gpus > resolved->cluster->gpus_per_node;
-    mode.host_bound_tp = plan->pipe.pp > 1 && several_nodes ? plan->split.tp - 1 : 0;
+    mode.host_bound_tp =
+        plan->pipe.pp > 1 && several_nodes && plan->split.tp > 1 ? plan->split.tp : 0;
     mode.compute_factor = compute_factor;
     return mode;
 }
@@ -51,7 +52,7 @@ void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *ta
     if (bytes <= 0) {
         return;
     }
-    orr_cost cost = orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, bytes, 1);
+    orr_cost cost = orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 1);
     orr_phase_time *phase = &time->phase[ORR_PHASE_WEIGHT_GRAD];
     time->accumulate_s = cost.time_s;
     phase->class_s[ORR_CLASS_ELEMENTWISE] += cost.time_s;
@@ -93,15 +94,21 @@ void orr_time_hops(const orr_program *program, const orr_cost_table *table,
     const orr_plan *plan = &resolved->plan;
     uint32_t pp = plan->pipe.pp, stride = plan->gpus / pp;
     uint32_t domain = resolved->cluster->tier[0].gpus;
-    double bytes = 2.0 * (double)orr_plan_tokens(plan) * resolved->model->hidden /
-                   (plan->split.sp ? plan->split.tp : 1);
+    double whole = 2.0 * (double)orr_plan_tokens(plan) * resolved->model->hidden;
+    bool gathers = !plan->split.sp && resolved->software->p2p_scatter && plan->split.tp > 1;
+    double bytes = plan->split.sp || gathers ? whole / plan->split.tp : whole;
+    double gather_s = 0;
+    if (gathers) {
+        orr_group tp = orr_cluster_group(resolved->cluster, plan->split.tp, 1);
+        gather_s = orr_cost_collective(table, ORR_ALL_GATHER, whole, tp).time_s;
+    }
     double factor = resolved->software->p2p_factor > 0 ? resolved->software->p2p_factor : 1.0;
     for (uint32_t r = 0; r < pp && pp > 1; r++) {
         uint32_t from = r * stride, to = (r + 1) % pp * stride;
         bool inside = from / domain == to / domain;
         orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
         orr_cost cost = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
-        times->hop[r] = orr_ps(cost.time_s * factor);
+        times->hop[r] = orr_ps(cost.time_s * factor + gather_s);
         times->hop_provenance = cost.provenance;
         times->hop_error_frac = orr_max_f64(times->hop_error_frac, cost.relerr_frac);
     }

@@ -168,7 +168,7 @@ static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table 
     }
     double bytes =
         software->optimizer_shard_bytes * shard + software->optimizer_local_bytes * local;
-    return orr_cost_memory(table, ORR_MEMOP_ELEMENTWISE, bytes, 2);
+    return orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
 }
 
 /* Fully sharded layers exchange inside their own forward and backward. */

@@ -96,6 +96,7 @@ typedef struct orr_software {
     uint8_t sequence_parallel;   /* default where tp > 1 */
     uint8_t interleaved_default; /* blank vpp with pp > 1 means one layer a chunk */
     uint8_t p2p_overlap;         /* interleaved schedules overlap p2p */
+    uint8_t p2p_scatter;         /* TP ranks send a share of the activation each and gather it */
     uint8_t dp_overlap_grads, dp_overlap_params;
     uint8_t dp_overlap_unsharded; /* plain all-reduces overlap where sharded ones do not */
     uint8_t graphs;               /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
@@ -113,13 +114,14 @@ typedef struct orr_software {
     double fsdp_slowdown_frac; /* compute lost while collectives run; 0: unharmed */
     double dp_window_frac;     /* share of one micro-batch's backward that hides gradients */
     double dp_exposed_min_frac;
-    double memop_efficiency_frac;                      /* of HBM bandwidth */
-    double attention_efficiency_frac;                  /* 0: the architecture's calibrated one */
+    double memop_efficiency_frac;     /* of HBM bandwidth */
+    double attention_efficiency_frac; /* 0: the architecture's calibrated one */
+    double attention_new_arch_frac;   /* of it, on architectures after the kernel's own */
     double norm_eager_fwd_bytes, norm_eager_bwd_bytes; /* traffic per element of an eager norm */
     double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
     double host_moe_fwd_s, host_moe_bwd_s;
     double graph_partial_frac;                 /* of the host floors left when graphs is 1 */
-    double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x (tp-1), pp > 1, several nodes */
+    double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x tp, pp > 1, several nodes */
     double step_s;                             /* per step */
     double optimizer_shard_bytes;              /* step traffic per parameter of the local shard */
     double optimizer_local_bytes;              /* and per local parameter (norm, zeroing) */

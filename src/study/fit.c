@@ -1,11 +1,11 @@
-/* Fits the numbers of software profiles and architectures that no document states to published
- * runs.
+/* Fits the numbers of software profiles, architectures and fabrics that no document states to
+ * published runs.
  *
  * data/study/fit.yaml lists stages: which rows, which parameters, and between what bounds. A stage
  * minimises a robust norm of ln(projected/measured) over its rows (pseudo-Huber, 10 %), with a weak
  * pull to the values the files hold, by MINPACK's Levenberg-Marquardt; bounds are kept by a
- * logistic map. Parameters are global to a profile or an architecture; none belongs to a model, row
- * or source. The same inputs give the same bytes. */
+ * logistic map. Parameters are global to a profile, an architecture or a fabric; none belongs to a
+ * model, row or source. The same inputs give the same bytes. */
 #include <cminpack.h>
 #include <math.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 #include "software/software.h"
 #include "study/study_int.h"
 
-enum { MAX_PARAMETERS = 32, MAX_PROFILES = 64, EVALUATIONS = 400 };
+enum { MAX_PARAMETERS = 32, MAX_PROFILES = 64, MAX_FABRICS = 32, EVALUATIONS = 400 };
 static const double HUBER = 0.10, PULL = 0.15;
 
 typedef struct parameter {
-    const char *file, *field; /* "software/nanotron.yaml", or an architecture's name */
+    const char *file, *field; /* "software/nanotron.yaml", "fabrics/efa.yaml", an architecture */
     double low, high, start, value;
     uint32_t target_count;
     double *target[MAX_PROFILES]; /* members to set, in profiles or the calibration */
@@ -35,7 +35,11 @@ typedef struct fitting {
         const char *name;
         orr_software *profile; /* mutable */
     } profile[MAX_PROFILES];
-    uint32_t profile_count, row_count, parameter_count;
+    struct {
+        const char *name;
+        orr_fabric *fabric; /* mutable */
+    } fabric[MAX_FABRICS];
+    uint32_t profile_count, fabric_count, row_count, parameter_count;
     orr_judged **row; /* of this stage */
     parameter *parameter;
     orr_status status;
@@ -153,6 +157,22 @@ static orr_software *profile_of(fitting *f, const orr_software *software) {
     return copy;
 }
 
+static orr_fabric *fabric_of(fitting *f, const orr_fabric *fabric) {
+    for (uint32_t i = 0; i < f->fabric_count; i++) {
+        if (strcmp(f->fabric[i].name, fabric->name) == 0) {
+            return f->fabric[i].fabric;
+        }
+    }
+    if (f->fabric_count == MAX_FABRICS) {
+        return NULL;
+    }
+    orr_fabric *copy = ORR_NEW(f->arena, orr_fabric);
+    *copy = *fabric;
+    f->fabric[f->fabric_count].name = fabric->name;
+    f->fabric[f->fabric_count++].fabric = copy;
+    return copy;
+}
+
 /* Rows whose profile (and, if named, kind and architecture) the stage lists. */
 static void choose_rows(fitting *f, const orr_tree *stage, orr_judged *rows, uint32_t count) {
     const orr_tree *profiles = orr_tree_path(stage, "rows.software");
@@ -193,6 +213,19 @@ static orr_status add_profile_targets(fitting *f, const orr_tree *node, paramete
     return ORR_OK;
 }
 
+static orr_status add_fabric_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
+    const char *name = orr_tree_text(orr_tree_get(node, "fabric"), "?");
+    p->file = orr_arena_format(f->arena, "fabrics/%s.yaml", name);
+    for (uint32_t i = 0; i < f->fabric_count; i++) {
+        if (strcmp(f->fabric[i].name, name) == 0) {
+            p->target[p->target_count++] = orr_fabric_number(f->fabric[i].fabric, p->field);
+        }
+    }
+    return p->target_count == 0 || p->target[0] != NULL
+               ? ORR_OK
+               : bad_stage(node, "no such number of a fabric", err);
+}
+
 static orr_status add_arch_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
     p->file = orr_tree_text(orr_tree_get(node, "arch"), "?");
     for (uint32_t i = 0; i < f->calibration->arch_count; i++) {
@@ -204,6 +237,14 @@ static orr_status add_arch_target(fitting *f, const orr_tree *node, parameter *p
     return p->target_count == 1 && p->target[0] != NULL
                ? ORR_OK
                : bad_stage(node, "no such number of an architecture", err);
+}
+
+static orr_status add_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
+    if (orr_tree_get(node, "arch") != NULL) {
+        return add_arch_target(f, node, p, err);
+    }
+    return orr_tree_get(node, "fabric") != NULL ? add_fabric_target(f, node, p, err)
+                                                : add_profile_targets(f, node, p, err);
 }
 
 static orr_status read_parameters(fitting *f, const orr_tree *stage, orr_err *err) {
@@ -219,8 +260,7 @@ static orr_status read_parameters(fitting *f, const orr_tree *stage, orr_err *er
         p->field = orr_tree_text(orr_tree_get(node, "field"), "?");
         p->low = orr_tree_real(orr_tree_get(node, "low"), 0);
         p->high = orr_tree_real(orr_tree_get(node, "high"), 1);
-        ORR_TRY(orr_tree_get(node, "arch") != NULL ? add_arch_target(f, node, p, err)
-                                                   : add_profile_targets(f, node, p, err));
+        ORR_TRY(add_target(f, node, p, err));
         if (p->target_count > 0) {
             p->start = *p->target[0];
             f->parameter_count++;
@@ -282,7 +322,7 @@ static orr_status read_stages(orr_arena *arena, const orr_tree **out, orr_err *e
     return orr_fail(err, ORR_E_INTERNAL, "study/fit.yaml is not built in");
 }
 
-/* Rows get profiles that the fit may change. */
+/* Rows get profiles and fabrics that the fit may change. */
 static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr_err *err) {
     f->row = ORR_NEW_ARRAY(f->arena, orr_judged *, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -290,8 +330,13 @@ static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr
             orr_resolved *own = ORR_NEW(f->arena, orr_resolved);
             *own = *rows[i].resolved;
             own->software = profile_of(f, own->software);
-            if (own->software == NULL) {
-                return orr_fail(err, ORR_E_LIMIT, "more than %d software profiles", MAX_PROFILES);
+            orr_cluster *cluster = ORR_NEW(f->arena, orr_cluster);
+            *cluster = *own->cluster;
+            cluster->fabric = fabric_of(f, cluster->fabric);
+            own->cluster = cluster;
+            if (own->software == NULL || cluster->fabric == NULL) {
+                return orr_fail(err, ORR_E_LIMIT, "more than %d software profiles or %d fabrics",
+                                MAX_PROFILES, MAX_FABRICS);
             }
             rows[i].resolved = own;
         }
@@ -299,19 +344,44 @@ static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr
     return ORR_OK;
 }
 
+/* Errors of all rows that count, as the numbers stand. */
+static orr_status put_overall(fitting *f, orr_judged *rows, uint32_t count, orr_tree *map,
+                              const char *key) {
+    f->row_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].counts && rows[i].skipped == NULL) {
+            f->row[f->row_count++] = &rows[i];
+        }
+    }
+    ORR_TRY(project_rows(f));
+    orr_tree *summary = orr_tree_put(f->arena, map, key, errors_of(f));
+    orr_tree_put_real(f->arena, summary, "macro_median", orr_macro_median(f->arena, rows, count));
+    return ORR_OK;
+}
+
+static bool wanted(const orr_study_request *request, const orr_tree *stage) {
+    const char *name = orr_tree_text(orr_tree_get(stage, "name"), "?");
+    return request->stage == NULL || strcmp(request->stage, name) == 0;
+}
+
 static orr_status run_stages(fitting *f, const orr_tree *stages, orr_curator *curator,
                              const orr_study_request *request, const orr_run_table *table,
-                             orr_tree *list, orr_err *err) {
+                             orr_tree *map, orr_err *err) {
     orr_judged *rows = NULL;
     orr_engine *engine = orr_engine_with(f->calibration);
     orr_status status = orr_judge_rows(engine, curator, f->arena, request, table, &rows, err);
     orr_engine_free(engine);
     ORR_TRY(status);
     ORR_TRY(own_profiles(f, rows, table->count, err));
+    ORR_TRY(put_overall(f, rows, table->count, map, "before"));
+    (void)orr_tree_put(f->arena, map, "after", orr_tree_null(f->arena)); /* its place */
+    orr_tree *list = orr_tree_put(f->arena, map, "stages", orr_tree_new_list(f->arena));
     for (size_t i = 0; i < orr_tree_size(stages); i++) {
-        ORR_TRY(run_stage(f, orr_tree_at(stages, i), rows, table->count, list, err));
+        if (wanted(request, orr_tree_at(stages, i))) {
+            ORR_TRY(run_stage(f, orr_tree_at(stages, i), rows, table->count, list, err));
+        }
     }
-    return ORR_OK;
+    return put_overall(f, rows, table->count, map, "after");
 }
 
 orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
@@ -325,8 +395,7 @@ orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr
     ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
     orr_tree *map = orr_tree_new_map(arena);
-    orr_tree *list = orr_tree_put(arena, map, "stages", orr_tree_new_list(arena));
-    orr_status status = run_stages(&f, stages, &curator, request, &table, list, err);
+    orr_status status = run_stages(&f, stages, &curator, request, &table, map, err);
     orr_curator_release(&curator);
     *result = map;
     return status;

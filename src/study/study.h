@@ -14,7 +14,8 @@ typedef struct orr_study_request {
     const char *tiers;  /* path of tiers.csv or NULL: every row counts */
     const char *oom;    /* path of oom.csv or NULL (memory) */
     bool anchored;
-    bool ablate; /* the table once more without each effect */
+    bool ablate;       /* the table once more without each effect */
+    const char *stage; /* fit: this one alone; NULL: all */
     orr_study_progress progress;
     void *progress_user;
 } orr_study_request;
@@ -31,9 +32,13 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
 orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                             orr_tree **result, orr_err *err);
 /* Fits the numbers of profiles and architectures (data/study/fit.yaml) to the runs: {stages:
- * [{stage, before, after, parameters: [{in, field, before, after, low, high}]}]}. */
+ * [{stage, before, after, parameters: [{in, field, before, after, low, high}]}], before, after}. */
 orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
                          orr_err *err);
+/* Puts what a fit found into the files of a data folder, number by number where each stands; adds
+ * `written`, the files changed. A field that its file does not state is ORR_E_NAME. */
+orr_status orr_study_fit_write(orr_arena *arena, orr_tree *result, const char *folder,
+                               orr_err *err);
 /* The rows of a result as CSV, one column a key. */
 const char *orr_study_rows_csv(orr_arena *arena, const orr_tree *result);
 /* Bytes kept for backward, case by case, against counts of saved-tensor hooks (truth: cases.json).
