@@ -2,6 +2,7 @@
  * data/study/rules.yaml holds those facts, matched by profile, framework, source or notes; a rule
  * says which software and fabric ran and what the source leaves unsaid. No rule names a model or a
  * figure. Spec: steptime.md §6, data/measured/README.md. */
+#include <math.h>
 #include <string.h>
 
 #include "base/embedded.h"
@@ -24,13 +25,18 @@ static orr_status read_rules(orr_arena *arena, const orr_tree **out, orr_err *er
 
 orr_status orr_curator_new(orr_arena *arena, const char *models, orr_curator *out, orr_err *err) {
     orr_tree *root = NULL;
-    *out = (orr_curator){.arena = arena};
     ORR_TRY(orr_doc_read_file(arena, models, &root, err));
-    if (orr_tree_kind_of(root) != ORR_TREE_MAP) {
-        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(root),
+    return orr_curator_of(arena, root, out, err);
+}
+
+orr_status orr_curator_of(orr_arena *arena, const orr_tree *models, orr_curator *out,
+                          orr_err *err) {
+    *out = (orr_curator){.arena = arena};
+    if (orr_tree_kind_of(models) != ORR_TREE_MAP) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(models),
                            "a map from model names to architectures is expected");
     }
-    out->models = root;
+    out->models = models;
     ORR_TRY(read_rules(arena, &out->rules, err));
     out->cache = orr_plan_cache_new();
     return ORR_OK;
@@ -142,7 +148,7 @@ static int block_layers(const char *text) {
     const char *block = strstr(text, "block");
     int n = 0;
     for (const char *p = block == NULL ? "" : block; *p != '\0'; p++) {
-        if (*p >= '0' && *p <= '9') {
+        if (*p >= '0' && *p <= '9' && n < 100000) {
             n = n * 10 + (*p - '0');
         } else if (n > 0) {
             break;
@@ -198,8 +204,11 @@ static orr_tree *card(orr_curator *curator, const char *name, const char **skipp
 }
 
 static void put_number(orr_arena *arena, orr_tree *keys, const char *key, double value) {
-    if (value > 0) {
+    enum { MOST = 1 << 30 }; /* what no key takes stays a real, and the key's own range speaks */
+    if (value > 0 && value <= MOST && value == floor(value)) {
         orr_tree_put_int(arena, keys, key, (int64_t)value);
+    } else if (value > 0) {
+        orr_tree_put_real(arena, keys, key, value);
     }
 }
 
@@ -246,8 +255,11 @@ static void put_all(orr_arena *arena, orr_tree *keys, const orr_tree *more, bool
 orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run,
                       const orr_tree **out, const char **skipped, orr_err *err) {
     (void)err;
-    *skipped = NULL;
+    *skipped = run->problem;
     *out = NULL;
+    if (run->problem != NULL) {
+        return ORR_OK;
+    }
     orr_tree *model = card(curator, run->model, skipped);
     if (model == NULL) {
         return ORR_OK;

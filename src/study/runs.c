@@ -42,8 +42,9 @@ static const column columns[] = {
 };
 enum { COLUMN_COUNT = sizeof columns / sizeof *columns, MAX_ROWS = 1 << 20 };
 
-static orr_status fill(orr_arena *arena, const orr_csv *csv, const char *path,
-                       const char *const *cells, const int *at, orr_run *run, orr_err *err) {
+/* A cell that should be a number and is not leaves its row unread, not the table. */
+static void fill(orr_arena *arena, const orr_csv *csv, const char *const *cells, const int *at,
+                 orr_run *run) {
     for (size_t c = 0; c < COLUMN_COUNT; c++) {
         const char *cell = at[c] < 0 ? "" : cells[at[c]];
         char *member = (char *)run + columns[c].offset;
@@ -54,14 +55,13 @@ static orr_status fill(orr_arena *arena, const orr_csv *csv, const char *path,
         }
         double value = 0;
         if (cell[0] != '\0' && !orr_parse_real(cell, &value)) {
-            orr_span span = {path, orr_csv_line(csv), 0};
-            return orr_fail_at(err, ORR_E_SCHEMA, span, "column %s holds '%s', not a number",
-                               columns[c].name, cell);
+            value = 0;
+            run->problem = orr_arena_format(arena, "line %u: column %s holds '%.40s', not a number",
+                                            orr_csv_line(csv), columns[c].name, cell);
         }
         memcpy(member, &value, sizeof value);
     }
     run->tier = run->profile = "";
-    return ORR_OK;
 }
 
 static orr_status open_csv(orr_arena *arena, const char *path, orr_csv **csv, orr_err *err) {
@@ -71,9 +71,11 @@ static orr_status open_csv(orr_arena *arena, const char *path, orr_csv **csv, or
     return orr_csv_open(arena, path, text, length, csv, err);
 }
 
-static orr_status read_rows(orr_arena *arena, const char *path, orr_run_table *out, orr_err *err) {
+orr_status orr_runs_parse(orr_arena *arena, const char *name, const char *text, size_t length,
+                          orr_run_table *out, orr_err *err) {
     orr_csv *csv = NULL;
-    ORR_TRY(open_csv(arena, path, &csv, err));
+    *out = (orr_run_table){0};
+    ORR_TRY(orr_csv_open(arena, name, text, length, &csv, err));
     int at[COLUMN_COUNT];
     for (size_t c = 0; c < COLUMN_COUNT; c++) {
         at[c] = orr_csv_find(csv, columns[c].name);
@@ -81,7 +83,7 @@ static orr_status read_rows(orr_arena *arena, const char *path, orr_run_table *o
     static const char *const needed[] = {"source", "model", "gpu", "num_gpus"};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (orr_csv_find(csv, needed[i]) < 0) {
-            return orr_fail_at(err, ORR_E_SCHEMA, (orr_span){path, 1, 0},
+            return orr_fail_at(err, ORR_E_SCHEMA, (orr_span){name, 1, 0},
                                "column '%s' is missing: this is no table of measured runs",
                                needed[i]);
         }
@@ -102,11 +104,11 @@ static orr_status read_rows(orr_arena *arena, const char *path, orr_run_table *o
             out->run = bigger;
         }
         if (out->count >= MAX_ROWS) {
-            return orr_fail(err, ORR_E_LIMIT, "%s has more than %d rows", path, MAX_ROWS);
+            return orr_fail(err, ORR_E_LIMIT, "%s has more than %d rows", name, MAX_ROWS);
         }
         orr_run *run = &out->run[out->count];
         run->index = out->count++;
-        ORR_TRY(fill(arena, csv, path, cells, at, run, err));
+        fill(arena, csv, cells, at, run);
     }
 }
 
@@ -139,8 +141,10 @@ static orr_status read_tiers(orr_arena *arena, const char *path, orr_run_table *
 
 orr_status orr_runs_read(orr_arena *arena, const char *runs, const char *tiers, orr_run_table *out,
                          orr_err *err) {
-    *out = (orr_run_table){0};
-    ORR_TRY(read_rows(arena, runs, out, err));
+    char *text = NULL;
+    size_t length = 0;
+    ORR_TRY(orr_file_read(arena, runs, &text, &length, err));
+    ORR_TRY(orr_runs_parse(arena, runs, text, length, out, err));
     return tiers == NULL ? ORR_OK : read_tiers(arena, tiers, out, err);
 }
 

@@ -12,6 +12,7 @@ typedef struct orr_run {
         *framework, *notes, *tier, *profile;
     double num_gpus, gpus_per_node, seq_len, mbs, gbs, tp, pp, vpp, ep, etp, cp, dp;
     double tokens_per_s_per_gpu, step_time_s, mem_gb;
+    const char *problem; /* a cell that cannot be read; NULL: none */
 } orr_run;
 
 typedef struct orr_run_table {
@@ -19,10 +20,13 @@ typedef struct orr_run_table {
     orr_run *run;
 } orr_run_table;
 
-/* Reads runs.csv (or oom.csv), and tiers.csv beside it when given. Columns are found by name; a
- * cell that should be a number and is not is ORR_E_SCHEMA with its line. */
+/* Reads runs.csv (or oom.csv), and tiers.csv beside it when given. Columns are found by name; a row
+ * with a cell that should be a number and is not says so in `problem`. */
 orr_status orr_runs_read(orr_arena *arena, const char *runs, const char *tiers, orr_run_table *out,
                          orr_err *err);
+/* The rows of one text. */
+orr_status orr_runs_parse(orr_arena *arena, const char *name, const char *text, size_t length,
+                          orr_run_table *out, orr_err *err);
 /* Measured tokens/s/GPU of a row, from the step time where only that is stated; 0: none. */
 double orr_run_throughput(const orr_run *run);
 
@@ -35,6 +39,8 @@ typedef struct orr_curator {
     orr_plan_cache *cache; /* inputs that rows name */
 } orr_curator;
 orr_status orr_curator_new(orr_arena *arena, const char *models, orr_curator *out, orr_err *err);
+orr_status orr_curator_of(orr_arena *arena, const orr_tree *models, orr_curator *out,
+                          orr_err *err);        /* models.json as read */
 void orr_curator_release(orr_curator *curator); /* plans of its rows go too */
 /* The plan keys of a row. *skipped gets the reason when the row cannot be expressed. */
 orr_status orr_curate(orr_curator *curator, orr_arena *arena, const orr_run *run,
