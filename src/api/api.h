@@ -39,6 +39,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_PLANS = 1 << 8,     /* plans: up to 16 overrides of the base */
     ORR_ARGS_AXES = 1 << 9,      /* axes to move */
     ORR_ARGS_WITH = 1 << 10,     /* with: one other plan's overrides, required */
+    ORR_ARGS_MEASURE = 1 << 13,  /* what measure takes */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
@@ -112,6 +113,8 @@ orr_status orr_job_use_evidence(orr_job *job, const orr_accelerator *device, con
 orr_status orr_job_put_evidence(orr_job *job, const orr_resolved *resolved, orr_err *err);
 /* A measured step of the evidence as an anchor, unless the call gave one. */
 orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err);
+orr_status orr_command_measure(orr_job *job, orr_err *err);
+orr_tree *orr_measure_fields(orr_arena *arena);
 orr_status orr_command_evidence_show(orr_job *job, orr_err *err);
 orr_status orr_command_evidence_merge(orr_job *job, orr_err *err);
 /* Fields of ORR_ARGS_EVIDENCE, appended. */

@@ -61,6 +61,8 @@ const orr_command orr_command_table[] = {
      "--runs data/validation/runs.csv --models data/validation/models.json "
      "--tiers data/validation/tiers.csv --anchored",
      ORR_ARGS_STUDY | ORR_ANSWER_FLAT, orr_command_validate, NULL},
+    {"measure", "evidence", "what of a plan the devices at hand can run, and how long it takes",
+     "--plan plan.yaml --gpus 1 --dry-run", ORR_ARGS_MEASURE, orr_command_measure, NULL},
     {"evidence show", "evidence", "what files of measurements hold, and for which device",
      "b200.json", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_show, NULL},
     {"evidence merge", "evidence", "one file of measurements from several, by device",
@@ -91,6 +93,9 @@ static void add_field(orr_arena *arena, orr_tree *fields, const char *name, cons
 
 orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     bool plan = (command->args & ORR_ARGS_PLAN) != 0;
+    if ((command->args & ORR_ARGS_MEASURE) != 0) {
+        return orr_measure_fields(arena);
+    }
     if ((command->args & ORR_ARGS_STUDY) != 0) {
         orr_tree *study = orr_validate_fields(arena);
         orr_evidence_arguments(arena, study);
