@@ -58,12 +58,29 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
 /* The verdict of `need` bytes: also used by search, so that there is one and only one. */
 double orr_memory_p_oom(const orr_software *software, double need_bytes, double capacity_bytes);
 
-/* The verdict's `need` alone, for searches. What the micro-batches hold is weighed once; need()
- * then answers for the program's plan as it stands, which may since have changed in `sharding`
- * (among none, zero1 and zero2) and in overlap dp. Lives in arena. */
-typedef struct orr_needs orr_needs;
-orr_needs *orr_memory_needs(const orr_program *program, orr_arena *arena);
-double orr_memory_need(orr_needs *needs); /* of the worst rank: orr_memory.worst.need_bytes */
+/* The verdict's `need` alone, many times over, for searches. A weigher is told a program whose
+ * chunks are linked, then an order and recompute, and answers for the plan's sharding and overlap
+ * as they stand. Each step keeps what those before it left; one per thread. */
+typedef struct orr_weigher orr_weigher;
+orr_weigher *orr_weigher_new(void);
+void orr_weigher_free(orr_weigher *weigher);
+void orr_weigher_chunks(orr_weigher *weigher, const orr_program *program); /* parameters */
+/* After the program's recompute or order changed. */
+void orr_weigher_recompute(orr_weigher *weigher, const orr_order *order);
+/* Of the worst rank: orr_memory.worst.need_bytes. */
+double orr_weigher_need(orr_weigher *weigher);
+/* A lower bound of it: what two ranks hold between ops. */
+double orr_weigher_floor(orr_weigher *weigher);
+/* Of what stays all the time alone; needs no order. */
+double orr_weigher_states(orr_weigher *weigher);
+/* A lower bound that needs no order and holds for every schedule and layout: the mean over ranks of
+ * states and of one micro-batch held everywhere. */
+double orr_weigher_share(orr_weigher *weigher);
+double orr_weigher_states_share(orr_weigher *weigher); /* of the states alone */
+/* Bytes kept, summed over all chunks, that must go for that bound to be `need_bytes`. */
+double orr_weigher_excess(orr_weigher *weigher, double need_bytes);
+/* Bytes that recompute of one whole layer of an object saves; recompute of the program is none. */
+double orr_weigher_saved(orr_weigher *weigher, const orr_object *object);
 
 /* One entry of the ledger of a rank: bytes alive at `moment`, `count` times. */
 typedef struct orr_ledger_row {

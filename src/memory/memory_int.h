@@ -3,6 +3,7 @@
 #ifndef ORR_MEMORY_INT_H
 #define ORR_MEMORY_INT_H
 
+#include "base/map.h"
 #include "memory/memory.h"
 
 /* ---- layout.c: buffers of the distributed optimizer ------------------------------------------ */
@@ -101,6 +102,12 @@ typedef struct orr_kind_bytes {
     struct orr_weight_shape shape[ORR_MAX_KIND_SHAPES]; /* distinct */
 } orr_kind_bytes;
 
+/* Object bytes remembered between evaluations of one search. */
+typedef struct orr_weigh_memo {
+    orr_arena *arena;
+    orr_map bytes;
+} orr_weigh_memo;
+
 /* A program's weights, made once an evaluation. */
 typedef struct orr_weighed {
     const orr_program *program;
@@ -108,6 +115,7 @@ typedef struct orr_weighed {
     const orr_software *software;
     orr_order_view order;
     double dense_shards, expert_shards;
+    orr_weigh_memo *memo; /* instead of `object`; or NULL */
     uint32_t object_count;
     orr_object_bytes *object;
     orr_kind_bytes *kind; /* [chunk_kind_count] */
@@ -117,6 +125,12 @@ typedef struct orr_weighed {
 } orr_weighed;
 
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out);
+/* The same in two: what recompute does not change (kind is the caller's, order is left), and what
+ * it does. */
+void orr_memory_weigh_params(orr_weighed *weighed, const orr_program *program);
+void orr_memory_weigh_kept(orr_weighed *weighed);
+/* From the memo, which must be there. */
+const orr_object_bytes *orr_memory_object(const orr_weighed *weighed, const orr_object *object);
 /* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
 uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers);
 
@@ -181,6 +195,8 @@ typedef struct orr_held {
     bool has_backward;
 } orr_held;
 orr_held orr_memory_held(const orr_weighed *weighed, uint32_t rank);
+
+bool orr_memory_same_chunks(const orr_weighed *weighed, uint32_t a, uint32_t b);
 
 /* ---- verdict.c ------------------------------------------------------------------------------- */
 

@@ -75,7 +75,28 @@ static void weigh_object(const orr_weighed *w, const orr_object *object, orr_obj
     weigh_loss(w, object, out);
 }
 
+/* All that weigh_object reads besides the inputs of a search. */
+typedef struct object_memo_key {
+    const orr_object *object;
+    uint32_t modules;
+    uint32_t several; /* micro-batches */
+} object_memo_key;
+
+const orr_object_bytes *orr_memory_object(const orr_weighed *w, const orr_object *object) {
+    object_memo_key key = {object, w->program->modules, w->plan->batch.micro_batches > 1};
+    orr_object_bytes *known = orr_map_get(&w->memo->bytes, &key, sizeof key);
+    if (known == NULL) {
+        known = ORR_NEW(w->memo->arena, orr_object_bytes);
+        weigh_object(w, object, known);
+        orr_map_put(&w->memo->bytes, w->memo->arena, &key, sizeof key, known);
+    }
+    return known;
+}
+
 static const orr_object_bytes *object_bytes(orr_weighed *w, const orr_object *object) {
+    if (w->memo != NULL) {
+        return orr_memory_object(w, object);
+    }
     for (uint32_t i = 0; i < w->object_count; i++) {
         if (w->object[i].object == object) {
             return &w->object[i];
@@ -200,11 +221,11 @@ static void add_params(orr_kind_bytes *kind, const orr_object *object, double co
     }
 }
 
-static void weigh_kind(orr_weighed *w, const orr_chunk *chunk, orr_kind_bytes *kind) {
+/* What does not depend on recompute. */
+static void weigh_params(orr_kind_bytes *kind, const orr_chunk *chunk) {
     kind->chunk = chunk;
     for (uint32_t p = 0; p < chunk->part_count; p++) {
         const orr_object *object = chunk->part[p].object;
-        kind->part[p] = object_bytes(w, object);
         kind->pending_w +=
             chunk->part[p].count * orr_memory_rounded((double)object->transient.pending_w);
         kind->gather =
@@ -216,27 +237,48 @@ static void weigh_kind(orr_weighed *w, const orr_chunk *chunk, orr_kind_bytes *k
         add_shapes(kind, object);
         add_params(kind, object, chunk->part[p].count);
     }
+}
+
+static void weigh_kept(orr_weighed *w, orr_kind_bytes *kind) {
+    for (uint32_t p = 0; p < kind->chunk->part_count; p++) {
+        kind->part[p] = object_bytes(w, kind->chunk->part[p].object);
+    }
+    for (int i = 0; i < ORR_INSTANT_COUNT; i++) {
+        kind->instant[i] = (orr_instant){0};
+    }
     find_instants(w, kind);
 }
 
+void orr_memory_weigh_params(orr_weighed *w, const orr_program *program) {
+    const orr_plan *plan = &program->resolved->plan;
+    w->program = program;
+    w->plan = plan;
+    w->software = program->resolved->software;
+    w->dense_shards = orr_plan_dense_shards(plan);
+    w->expert_shards = orr_plan_expert_shards(plan);
+    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
+        w->kind[k] = (orr_kind_bytes){0};
+        weigh_params(&w->kind[k], &program->chunk_kind[k]);
+    }
+}
+
+void orr_memory_weigh_kept(orr_weighed *w) {
+    for (uint32_t k = 0; k < w->program->chunk_kind_count; k++) {
+        weigh_kept(w, &w->kind[k]);
+    }
+}
+
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out) {
-    const orr_resolved *resolved = program->resolved;
-    const uint32_t vpp = resolved->plan.pipe.vpp;
+    const uint32_t vpp = program->resolved->plan.pipe.vpp;
     uint32_t parts = 0;
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         parts += program->chunk_kind[k].part_count;
     }
-    *out = (orr_weighed){.program = program,
-                         .plan = &resolved->plan,
-                         .software = resolved->software,
-                         .order = orr_order_look(program->order),
-                         .dense_shards = orr_plan_dense_shards(&resolved->plan),
-                         .expert_shards = orr_plan_expert_shards(&resolved->plan),
+    *out = (orr_weighed){.order = orr_order_look(program->order),
                          .object = ORR_NEW_ARRAY(arena, orr_object_bytes, parts),
                          .kind = ORR_NEW_ARRAY(arena, orr_kind_bytes, program->chunk_kind_count),
                          .rank_kind = ORR_NEW_ARRAY(arena, const orr_kind_bytes *, vpp),
                          .rank_kept = ORR_NEW_ARRAY(arena, double, vpp)};
-    for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
-        weigh_kind(out, &program->chunk_kind[k], &out->kind[k]);
-    }
+    orr_memory_weigh_params(out, program);
+    orr_memory_weigh_kept(out);
 }

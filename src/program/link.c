@@ -155,8 +155,8 @@ static orr_status add_part(orr_chunk *chunk, const orr_object *object, uint32_t 
         return orr_fail(err, ORR_E_LIMIT, "a pipeline chunk has more than %d kinds of layers",
                         ORR_MAX_PARTS - 4);
     }
-    chunk->part[chunk->part_count++] =
-        (orr_part){.object = object, .count = count, .checkpointed = checkpointed};
+    chunk->part[chunk->part_count++] = (orr_part){
+        .object = object, .count = count, .checkpointed = checkpointed, .role = ORR_PART_END};
     return ORR_OK;
 }
 
@@ -188,6 +188,8 @@ static orr_status add_layers(linking *l, uint32_t at, orr_chunk *chunk, orr_err 
         }
         if (p == chunk->part_count) {
             ORR_TRY(add_part(chunk, object, 0, 0, err));
+            chunk->part[p].role = ORR_PART_LAYER;
+            chunk->part[p].layer_kind = (uint8_t)kind;
         }
         chunk->part[p].count++;
         chunk->part[p].checkpointed += i < whole;
@@ -203,6 +205,7 @@ static orr_status add_mtp(linking *l, uint8_t ends, orr_chunk *chunk, orr_err *e
                  l->plan->recompute.kind == ORR_RECOMPUTE_UNIFORM;
     ORR_TRY(layer_object(l, model->layer_kind[model->layers - 1], &object, err));
     ORR_TRY(add_part(chunk, object, model->mtp_layers, whole ? model->mtp_layers : 0, err));
+    chunk->part[chunk->part_count - 1].role = ORR_PART_MTP_LAYER;
     ORR_TRY(mtp(l, ends, true, &object, err));
     ORR_TRY(add_part(chunk, object, 1, 0, err));
     if (model->mtp_layers > 1) {
@@ -219,16 +222,16 @@ static uint64_t checkpoints(const orr_plan *plan, uint32_t layers) {
 }
 
 /* The largest set that one recomputation brings back. */
-static uint64_t rebuilt_bytes(const linking *l, const orr_part *part) {
+static uint64_t rebuilt_bytes(const orr_plan *plan, uint32_t modules, const orr_part *part) {
     const orr_object *object = part->object;
     uint64_t worst = 0;
     if (part->checkpointed > 0) {
-        uint32_t span = l->plan->recompute.kind == ORR_RECOMPUTE_UNIFORM
-                            ? orr_max_u32(1, orr_min_u32(l->plan->recompute.layers, part->count))
+        uint32_t span = plan->recompute.kind == ORR_RECOMPUTE_UNIFORM
+                            ? orr_max_u32(1, orr_min_u32(plan->recompute.layers, part->count))
                             : 1;
         return span * object->saved_all - object->saved_input;
     }
-    for (uint32_t bits = l->modules; bits != 0; bits &= bits - 1) {
+    for (uint32_t bits = modules; bits != 0; bits &= bits - 1) {
         uint64_t kept = orr_object_saved(object, bits & -bits);
         worst = orr_max_u64(worst, object->saved_all > kept ? object->saved_all - kept : 0);
     }
@@ -242,7 +245,8 @@ static void sum_chunk(const linking *l, orr_chunk *chunk) {
         uint64_t plain = orr_object_saved(object, l->modules) - object->saved_loss;
         chunk->saved_bytes += (part->count - part->checkpointed) * plain;
         chunk->saved_bytes += checkpoints(l->plan, part->checkpointed) * object->saved_input;
-        chunk->recompute_bytes = orr_max_u64(chunk->recompute_bytes, rebuilt_bytes(l, part));
+        chunk->recompute_bytes =
+            orr_max_u64(chunk->recompute_bytes, rebuilt_bytes(l->plan, l->modules, part));
         chunk->params.dense += part->count * object->params.dense;
         chunk->params.expert += part->count * object->params.expert;
         chunk->params.norms += part->count * object->params.norms;
@@ -253,6 +257,7 @@ static orr_status fill_chunk(linking *l, uint32_t at, orr_chunk *chunk, orr_err 
     uint8_t ends = l->ends[at];
     const orr_object *object = NULL;
     chunk->layers = l->layers[at];
+    chunk->first_layer = l->offset[at];
     chunk->has_embedding = ends & END_EMBEDDING;
     chunk->has_head = ends & END_HEAD;
     if (chunk->has_embedding) {
@@ -269,6 +274,50 @@ static orr_status fill_chunk(linking *l, uint32_t at, orr_chunk *chunk, orr_err 
     }
     sum_chunk(l, chunk);
     return ORR_OK;
+}
+
+static uint32_t modules_everywhere(const orr_plan *plan) {
+    return plan->recompute.kind == ORR_RECOMPUTE_SELECTIVE
+               ? plan->recompute.modules & ~(uint32_t)ORR_MODULE_LAYER
+               : 0;
+}
+
+/* Layers of a kind among the first `whole` of a chunk. */
+static uint32_t layers_among(const orr_model *model, const orr_chunk *chunk, uint32_t whole,
+                             const orr_part *part) {
+    if (whole == 0 || part->count == chunk->layers) {
+        return whole;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < whole; i++) {
+        count += model->layer_kind[chunk->first_layer + i] == part->layer_kind;
+    }
+    return count;
+}
+
+uint32_t orr_link_recompute(const orr_resolved *resolved, orr_chunk *kind, uint32_t kind_count) {
+    const orr_plan *plan = &resolved->plan;
+    uint32_t modules = modules_everywhere(plan);
+    for (uint32_t k = 0; k < kind_count; k++) {
+        orr_chunk *chunk = &kind[k];
+        uint32_t whole = checkpointed_layers(plan, chunk->layers);
+        bool mtp = plan->recompute.kind == ORR_RECOMPUTE_FULL ||
+                   plan->recompute.kind == ORR_RECOMPUTE_UNIFORM;
+        chunk->recompute_bytes = 0;
+        for (uint32_t i = 0; i < chunk->part_count; i++) {
+            orr_part *part = &chunk->part[i];
+            if (part->role == ORR_PART_LAYER) {
+                part->checkpointed = layers_among(resolved->model, chunk, whole, part);
+            } else if (part->role == ORR_PART_MTP_LAYER) {
+                part->checkpointed = mtp ? part->count : 0;
+            }
+            if (part->checkpointed > 0) {
+                chunk->recompute_bytes =
+                    orr_max_u64(chunk->recompute_bytes, rebuilt_bytes(plan, modules, part));
+            }
+        }
+    }
+    return modules;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -352,9 +401,7 @@ orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resol
     linking l = {.linker = linker,
                  .model = resolved->model,
                  .plan = plan,
-                 .modules = plan->recompute.kind == ORR_RECOMPUTE_SELECTIVE
-                                ? plan->recompute.modules & ~(uint32_t)ORR_MODULE_LAYER
-                                : 0,
+                 .modules = modules_everywhere(plan),
                  .chunks = plan->pipe.pp * plan->pipe.vpp};
     l.layers = ORR_NEW_ARRAY(arena, uint32_t, l.chunks);
     l.offset = ORR_NEW_ARRAY(arena, uint32_t, l.chunks);

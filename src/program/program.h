@@ -207,15 +207,22 @@ uint64_t orr_object_saved(const orr_object *object, uint32_t modules);
 
 enum { ORR_MAX_PARTS = 12, ORR_MAX_CHUNK_KINDS = 64 };
 
+typedef enum orr_part_role {
+    ORR_PART_END = 0, /* embedding, head, what joins an MTP depth */
+    ORR_PART_LAYER,
+    ORR_PART_MTP_LAYER /* the layers of the MTP depths */
+} orr_part_role;
 /* Equal layers of a chunk. */
 typedef struct orr_part {
     const orr_object *object;
     uint32_t count;
-    uint32_t checkpointed; /* of them under full recompute */
+    uint32_t checkpointed;    /* of them under full recompute */
+    uint8_t role, layer_kind; /* orr_part_role; index into the model's kinds */
 } orr_part;
 /* What a chunk runs, front to back: embedding, layers, MTP, head. */
 typedef struct orr_chunk {
     uint32_t layers, part_count;
+    uint32_t first_layer; /* of the model, in one of the chunks of this kind */
     orr_part part[ORR_MAX_PARTS];
     uint64_t saved_bytes;     /* of one micro-batch, loss tensors of the head excluded */
     uint64_t recompute_bytes; /* largest set rebuilt at once in the backward */
@@ -249,6 +256,11 @@ orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resol
                            orr_program *out, orr_err *err);
 orr_status orr_link_order(orr_linker *linker, orr_arena *arena, const orr_plan *plan,
                           const orr_durations *d, const orr_order **out, orr_err *err);
+
+/* Fits chunk kinds, linked for a plan, to one that differs in recompute alone; returns the modules
+ * recomputed everywhere. saved_bytes, and recompute_bytes without checkpoints, are left as they
+ * were: memory counts by parts. */
+uint32_t orr_link_recompute(const orr_resolved *resolved, orr_chunk *kind, uint32_t kind_count);
 
 /* The vocabulary as the plan's framework pads it. */
 uint32_t orr_link_vocab(const orr_model *model, const orr_plan *plan);

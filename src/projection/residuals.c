@@ -176,8 +176,10 @@ void orr_residuals_interval(const orr_residuals *residuals, const orr_resolved *
                       orr_arch_name((orr_arch)accelerator->arch), scaling);
     residual_class class =
         found != NULL ? *found : class_of_profile(resolved->software, kind, scaling, model_frac);
-    bool little = accelerator->assumed || resolved->cluster->fabric->assumed ||
-                  resolved->model->assumed || few_rows(residuals, accelerator->name);
+    /* A class has lived with the fabrics and models that its rows assume. */
+    bool unproven = resolved->cluster->fabric->assumed || resolved->model->assumed;
+    bool little = accelerator->assumed || few_rows(residuals, accelerator->name) ||
+                  (found == NULL && unproven);
     if (little && strcmp(scaling, "none") == 0) {
         class.low_ratio = orr_min_f64(class.low_ratio, 1 / (1 + FEW_HALF_FRAC));
         class.high_ratio = orr_max_f64(class.high_ratio, 1 + FEW_HALF_FRAC);

@@ -28,7 +28,7 @@ typedef struct caller {
 } caller;
 
 static void add_item(caller *c, item_type type, unsigned what, uint32_t index) {
-    c->item[c->count++] = (call_item){(uint8_t)type, (uint8_t)what, 0, index};
+    c->item[c->count++] = (call_item){type & 3u, what & 15u, index & 0x3ffffffu};
 }
 
 static void add_op(caller *c) {
@@ -101,7 +101,7 @@ static void calls_1f1b(caller *c) {
     uint32_t m = c->spec->micro_batches, last = c->spec->pp - 1;
     unsigned from_prev = c->rank == 0 ? 0 : RECV_PREV, to_prev = c->rank == 0 ? 0 : SEND_PREV;
     unsigned from_next = c->rank == last ? 0 : RECV_NEXT, to_next = c->rank == last ? 0 : SEND_NEXT;
-    uint32_t warm = orr_min_u32(last - c->rank, m);
+    uint32_t warm = c->warm;
     for (uint32_t i = 0; i < warm; i++) {
         call(c, from_prev);
         add_op(c);
@@ -269,7 +269,7 @@ void orr_order_calls(orr_arena *arena, const orr_order *order, call_lists *out) 
     const orr_order_view *v = &order->view;
     const orr_schedule_spec *s = &v->spec;
     uint32_t ops = v->op_first[s->pp];
-    /* an op brings at most two posts and four waits */
+    /* a pair of ops merged into one brings at most two posts and four waits */
     out->item = ORR_NEW_ARRAY(arena, call_item, 8 * (size_t)ops + 8 * (size_t)s->pp);
     out->first = ORR_NEW_ARRAY(arena, uint32_t, s->pp + 1);
     const uint16_t *chunk_of = virtual_chunks(arena, s);
@@ -281,10 +281,9 @@ void orr_order_calls(orr_arena *arena, const orr_order *order, call_lists *out) 
                     .prev_handle = NONE,
                     .spec = s,
                     .rank = r,
+                    .warm = orr_order_warm_up(s, r),
                     .total = s->micro_batches * s->vpp,
                     .chunk_of = chunk_of};
-        uint64_t want = 2ull * (s->pp - r - 1) + (uint64_t)(s->vpp - 1) * s->group + s->ep_overlap;
-        c.warm = (uint32_t)orr_min_u64(want, c.total);
         out->first[r] = used;
         if (s->kind == ORR_SCHEDULE_1F1B) {
             calls_1f1b(&c);

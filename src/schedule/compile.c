@@ -10,15 +10,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "schedule/schedule_int.h"
+#include "schedule/steps.h"
 
-enum { MAX_SEGMENTS = 4, LEAST_BLOCKS = 4 };
-
-typedef struct segment {
-    uint32_t part;
-    uint32_t id_first, id_end; /* ids of the first block and just after the last one */
-    uint32_t micro_batches;    /* of a block */
-} segment;
+enum { LEAST_BLOCKS = 4 };
 
 typedef struct compiler {
     const orr_order *order;
@@ -32,12 +26,7 @@ typedef struct compiler {
     bool *queued;
     uint32_t queue_head, queue_count;
     uint32_t *low, *high, *period, *start; /* per rank: region, length of a period, first block */
-    orr_step *step;
-    uint32_t steps, next_id;
-    orr_part *part;
-    uint32_t parts;
-    segment segment[MAX_SEGMENTS];
-    uint32_t segments;
+    step_list out;
 } compiler;
 
 /* ---- emission ------------------------------------------------------------------------------- */
@@ -63,33 +52,14 @@ static bool is_open(const compiler *c, uint32_t ref) {
     return ref != NO_NODE && c->id[ref] == NO_NODE;
 }
 
-/* A step that looks back past a segment narrows how that segment may be cut. */
-static void widen(compiler *c, uint32_t ref_id) {
-    for (uint32_t i = 0; i < c->segments; i++) {
-        const segment *s = &c->segment[i];
-        orr_part *p = &c->part[s->part];
-        if (ref_id < s->id_first) {
-            p->window = 0;
-        } else if (ref_id < s->id_end && p->window != 0) {
-            p->window = orr_max_u32(p->window, (s->id_end - ref_id + p->count - 1) / p->count);
-        }
-    }
-}
-
 static void emit(compiler *c, uint32_t number) {
     const orr_node *n = &c->lists->node[number];
-    uint32_t id = c->next_id++;
     uint32_t ref = n->ref == NO_NODE ? n->ref2 : n->ref;
     uint32_t ref2 = n->ref2 == NO_NODE ? n->ref : n->ref2;
     uint16_t lag = n->ref == NO_NODE ? n->lag2 : n->lag;
     uint16_t lag2 = n->ref2 == NO_NODE ? n->lag : n->lag2;
-    uint32_t a = ref == NO_NODE ? 0 : c->id[ref], b = ref2 == NO_NODE ? 0 : c->id[ref2];
-    c->id[number] = id;
-    c->step[c->steps++] = (orr_step){id - a, id - b, n->duration, lag, lag2};
-    if (c->segments != 0) {
-        widen(c, a);
-        widen(c, b);
-    }
+    c->id[number] = orr_steps_put(&c->out, ref == NO_NODE ? 0 : c->id[ref], lag,
+                                  ref2 == NO_NODE ? 0 : c->id[ref2], lag2, n->duration);
 }
 
 static void wake(compiler *c, uint32_t rank, uint32_t number) {
@@ -251,19 +221,7 @@ static bool emit_block(compiler *c) {
     return emit_all(c, false);
 }
 
-static void begin_part(compiler *c) {
-    c->part[c->parts++] = (orr_part){.first = c->steps, .repeat = 1, .id = c->next_id};
-}
-
-static void end_part(compiler *c) {
-    orr_part *p = &c->part[c->parts - 1];
-    p->count = c->steps - p->first;
-    if (p->count == 0) {
-        c->parts--;
-    }
-}
-
-/* Gives ids to the blocks that are not stored, and steps over them. */
+/* Gives ids to the nodes of blocks that are not stored, and steps over them. */
 static void skip_blocks(compiler *c, uint32_t stored_from, uint32_t blocks, uint32_t block_steps) {
     for (uint32_t r = 0; r < c->pp; r++) {
         uint32_t from = c->start[r] + stored_from * c->period[r];
@@ -273,7 +231,6 @@ static void skip_blocks(compiler *c, uint32_t stored_from, uint32_t blocks, uint
         }
         c->next[r] = end;
     }
-    c->next_id += (blocks - 1 - stored_from) * block_steps;
 }
 
 /* Folds the region found by find_regions, if it is long enough. False: deadlock. */
@@ -301,52 +258,28 @@ static bool fold(compiler *c, uint32_t micro_batches) {
     if (back == 0 || blocks < back + c->least_blocks) {
         return true;
     }
-    uint32_t first_id = c->next_id;
     for (uint32_t b = 0; b < back; b++) {
         if (!emit_block(c)) {
             return false;
         }
     }
-    end_part(c);
-    begin_part(c);
+    uint32_t first = c->out.steps;
     if (!emit_block(c)) {
         return false;
     }
-    end_part(c);
-    uint32_t index = c->parts - 1;
-    c->part[index].repeat = blocks - back;
-    c->part[index].window = c->part[index].lead = back;
     skip_blocks(c, back, blocks, block_steps);
-    c->segment[c->segments++] = (segment){index, first_id, c->next_id, micro_batches};
-    begin_part(c);
+    orr_steps_repeat(&c->out, first, blocks - back, back, back, micro_batches);
     return true;
 }
 
 /* ---- probes --------------------------------------------------------------------------------- */
 
-static uint32_t part_of(const compiler *c, uint32_t id) {
-    uint32_t p = c->parts - 1;
-    while (c->part[p].id > id) {
-        p--;
-    }
-    return p;
-}
-
 static orr_probe first_probe(compiler *c, uint32_t number) {
-    uint32_t id = c->id[number], index = part_of(c, id);
-    orr_part *p = &c->part[index];
-    p->need = orr_max_u32(p->need, (id - p->id) / p->count + 1);
-    return (orr_probe){index, id - p->id, c->lists->node[number].duration};
+    return orr_steps_first(&c->out, c->id[number], c->lists->node[number].duration);
 }
 
 static orr_probe last_probe(compiler *c, uint32_t number) {
-    uint32_t id = c->id[number], index = part_of(c, id);
-    orr_part *p = &c->part[index];
-    uint32_t end = p->id + p->count * p->repeat;
-    if (p->window != 0) {
-        p->window = orr_max_u32(p->window, (end - id + p->count - 1) / p->count);
-    }
-    return (orr_probe){index, end - id, c->lists->node[number].duration};
+    return orr_steps_last(&c->out, c->id[number], c->lists->node[number].duration);
 }
 
 static bool is_forward(const orr_sched_op *op) {
@@ -432,7 +365,7 @@ static orr_status deadlock(orr_arena *arena, const compiler *c, orr_err *err) {
 
 static compiler compiler_new(orr_arena *work, const orr_order *order, const node_lists *lists) {
     uint32_t pp = order->view.spec.pp;
-    compiler c = {.order = order, .lists = lists, .pp = pp, .next_id = 1};
+    compiler c = {.order = order, .lists = lists, .pp = pp};
     c.least_blocks = order->left_out == 0 ? LEAST_BLOCKS : 1;
     c.id = ORR_NEW_ARRAY(work, uint32_t, lists->total);
     memset(c.id, 0xff, lists->total * sizeof *c.id);
@@ -453,11 +386,11 @@ static bool fold_phases(compiler *c) {
     const orr_schedule_spec *s = &o->view.spec;
     uint32_t steps[2] = {o->facts.place == PLACE_LOOP ? s->group : 1, 1};
     bool pure = s->kind == ORR_SCHEDULE_GPIPE;
-    for (uint32_t k = 0; k < 2 && c->segments == 0; k++) {
+    for (uint32_t k = 0; k < 2 && c->out.segments == 0; k++) {
         if (find_regions(c, o->f_at, 0, steps[k]) && !fold(c, steps[k])) {
             return false;
         }
-        if ((pure || c->segments == 0) && find_regions(c, o->b_at, 0, steps[k]) &&
+        if ((pure || c->out.segments == 0) && find_regions(c, o->b_at, 0, steps[k]) &&
             !fold(c, steps[k])) {
             return false;
         }
@@ -468,57 +401,6 @@ static bool fold_phases(compiler *c) {
     return true;
 }
 
-/* Whether first uses lie before the end of a part and last ones after its start: then repeating it
- * more often moves the ones and not the others. */
-static bool encloses(const compiler *c, const orr_compiled *p, uint32_t part) {
-    uint32_t chunks = c->pp * c->order->view.spec.vpp;
-    for (uint32_t r = 0; r < c->pp; r++) {
-        if (p->rank_first[r].part > part || p->rank_last[r].part < part) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < chunks; i++) {
-        if (p->first_use[i].part > part || p->grads[i].part < part) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Repeats the one periodic part for the micro-batches left out. A period more of every rank's ops
- * in the middle of the run is what the schedule makes of them; nothing before or after notices as
- * long as what follows looks back no further than the blocks there are. */
-static bool extend(compiler *c, const orr_compiled *p) {
-    const segment *s = &c->segment[0];
-    orr_part *part = &c->part[s->part];
-    uint32_t left_out = c->order->left_out / c->order->chains;
-    if (c->segments != 1 || part->window == 0 || part->window > part->lead + part->repeat ||
-        part->need > part->repeat || left_out % s->micro_batches != 0 || !encloses(c, p, s->part)) {
-        return false;
-    }
-    uint32_t more = left_out / s->micro_batches;
-    part->repeat += more;
-    c->next_id += more * part->count;
-    for (uint32_t i = s->part + 1; i < c->parts; i++) {
-        c->part[i].id += more * part->count;
-    }
-    return true;
-}
-
-/* How often each class of durations is played. */
-static uint32_t *count_classes(orr_arena *arena, const compiler *c) {
-    const orr_order *o = c->order;
-    size_t classes = 1 + 4 * (size_t)c->pp * o->view.spec.vpp + o->pairs;
-    uint32_t *count = ORR_NEW_ARRAY(arena, uint32_t, classes);
-    for (uint32_t i = 0; i < c->parts; i++) {
-        const orr_part *part = &c->part[i];
-        for (uint32_t k = 0; k < part->count; k++) {
-            count[c->step[part->first + k].duration] += part->repeat;
-        }
-    }
-    return count;
-}
-
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
                              orr_compiled *out, orr_err *err) {
     orr_arena *work = orr_arena_new();
@@ -527,29 +409,20 @@ orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const nod
     for (uint32_t r = 0; r < c.pp; r++) {
         nodes += lists->count[r];
     }
-    c.step = ORR_NEW_ARRAY(work, orr_step, nodes);
-    c.part = ORR_NEW_ARRAY(arena, orr_part, 2 * MAX_SEGMENTS + 1);
-    begin_part(&c);
+    orr_steps_begin(&c.out, arena, nodes);
     bool live = fold_phases(&c);
     for (uint32_t r = 0; r < c.pp; r++) {
         c.limit[r] = lists->first[r] + lists->count[r];
     }
     live = live && emit_all(&c, false);
-    if (!live) {
-        orr_status status = deadlock(work, &c, err);
-        orr_arena_free(work);
-        return status;
+    orr_status status = ORR_OK;
+    if (live) {
+        orr_steps_end_part(&c.out);
+        place_probes(arena, &c, out);
+        status = orr_steps_finish(&c.out, order, out, err);
+    } else {
+        status = deadlock(work, &c, err);
     }
-    end_part(&c);
-    place_probes(arena, &c, out);
-    bool extended = order->left_out == 0 || extend(&c, out);
-    orr_step *kept = ORR_NEW_ARRAY(arena, orr_step, c.steps);
-    memcpy(kept, c.step, c.steps * sizeof *kept);
-    out->step = kept;
-    out->part = c.part;
-    out->parts = c.parts;
-    out->total = c.next_id - 1;
-    out->count = order->pairs == 0 ? NULL : count_classes(arena, &c);
     orr_arena_free(work);
-    return extended ? ORR_OK : orr_fail(err, ORR_E_INTERNAL, "the run is too short to repeat");
+    return status;
 }

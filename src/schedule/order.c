@@ -305,18 +305,6 @@ static void collect_pairs(orr_arena *arena, orr_order *order) {
     order->pair_first = first;
 }
 
-static orr_status compile_calls(orr_arena *arena, const orr_order *order, bool quick,
-                                orr_compiled *out, orr_err *err) {
-    orr_arena *work = orr_arena_new();
-    node_lists lists = {0};
-    orr_status status = orr_order_nodes_calls(work, order, quick, &lists, err);
-    if (status == ORR_OK) {
-        status = orr_order_compile(arena, order, &lists, out, err);
-    }
-    orr_arena_free(work);
-    return status;
-}
-
 static orr_status compile_async(orr_arena *arena, orr_order *order, orr_err *err) {
     orr_arena *work = orr_arena_new();
     node_lists lists = {0};
@@ -331,7 +319,14 @@ static orr_status compile_async(orr_arena *arena, orr_order *order, orr_err *err
 orr_status orr_order_late(const orr_order *order, const orr_compiled **out, orr_err *err) {
     late_program *late = order->late;
     if (!late->made) {
-        ORR_TRY(compile_calls(late->arena, order, false, &late->program, err));
+        orr_compiled *program = &late->program;
+        orr_status status = orr_order_compile_calls(late->arena, order, false, program, err);
+        if (status == ORR_E_INTERNAL && order->left_out != 0) {
+            const orr_order *whole = NULL;
+            ORR_TRY(orr_order_whole(order, late->arena, &whole, err));
+            status = orr_order_compile_calls(late->arena, whole, false, program, err);
+        }
+        ORR_TRY(status);
         late->made = true;
     }
     *out = &late->program;
@@ -347,7 +342,7 @@ orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
         ORR_TRY(compile_async(arena, order, err));
     } else {
         bool overlaps = p2p != ORR_P2P_BLOCKING;
-        ORR_TRY(compile_calls(arena, order, overlaps, &order->program, err));
+        ORR_TRY(orr_order_compile_calls(arena, order, overlaps, &order->program, err));
         if (overlaps) {
             order->late = ORR_NEW(arena, late_program);
             order->late->arena = arena;

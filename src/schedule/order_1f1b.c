@@ -32,10 +32,19 @@ void orr_order_looped_bfs(const orr_schedule_spec *s, op_writer *w) {
     }
 }
 
+uint32_t orr_order_warm_up(const orr_schedule_spec *s, uint32_t rank) {
+    uint32_t later = s->pp - rank - 1;
+    if (s->kind == ORR_SCHEDULE_1F1B) {
+        return orr_min_u32(later, s->micro_batches);
+    }
+    uint64_t want = 2ull * later + (uint64_t)(s->vpp - 1) * s->group + s->ep_overlap;
+    return (uint32_t)orr_min_u64(want, (uint64_t)s->micro_batches * s->vpp);
+}
+
 void orr_order_1f1b(const orr_schedule_spec *s, op_writer *w) {
     uint32_t m = s->micro_batches;
     for (uint32_t r = 0; r < s->pp; r++) {
-        uint32_t warm = orr_min_u32(s->pp - r - 1, m);
+        uint32_t warm = orr_order_warm_up(s, r);
         for (uint32_t i = 0; i < warm; i++) {
             put_op(w, ORR_SOP_F, 0, i);
         }
@@ -90,8 +99,7 @@ static void put_backward(op_writer *w, orr_sched_op_kind kind, table_cursor *b) 
 void orr_order_interleaved(const orr_schedule_spec *s, op_writer *w) {
     uint32_t total = s->micro_batches * s->vpp;
     for (uint32_t r = 0; r < s->pp; r++) {
-        uint64_t want = 2ull * (s->pp - r - 1) + (uint64_t)(s->vpp - 1) * s->group + s->ep_overlap;
-        uint32_t warm = (uint32_t)orr_min_u64(want, total);
+        uint32_t warm = orr_order_warm_up(s, r);
         table_cursor f = table_start(s), b = f;
         for (uint32_t k = 0; k < warm; k++) {
             put_forward(w, &f);

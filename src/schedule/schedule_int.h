@@ -1,8 +1,9 @@
 /* Inside of the schedule module: how an order is stored, and the steps that build it.
  *
- * order_*.c write op lists -> index.c finds each op and checks that all are there -> nodes.c turns
- * ops (and, with blocking or overlapped transfers, the calls of calls.c) into max-plus nodes ->
- * compile.c puts the nodes in topological order and folds the periodic part -> play.c runs them. */
+ * order_*.c write op lists -> order.c finds each op and checks that all are there -> nodes.c turns
+ * ops into max-plus nodes, compile.c puts these in topological order and folds the periodic part;
+ * with blocking or overlapped transfers compile_calls.c does both, from the ops and the calls of
+ * calls.c -> play.c runs the steps. */
 #ifndef ORR_SCHEDULE_SCHEDULE_INT_H
 #define ORR_SCHEDULE_SCHEDULE_INT_H
 
@@ -75,7 +76,7 @@ typedef struct node_lists {
     orr_node *node;
     uint32_t *first, *count;
     uint32_t *of_op; /* per op: its node; NULL when node = op */
-    uint32_t total;  /* capacity used, gaps included */
+    uint32_t total;
 } node_lists;
 
 /* A run of steps. A repeated part is one period; it may be cut when what follows looks back no
@@ -184,13 +185,13 @@ void orr_order_place(orr_arena *arena, orr_order *order);
 void orr_order_sources(orr_arena *arena, orr_order *order); /* once placed */
 orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
 orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists *out, orr_err *err);
-/* The same with the framework's blocking or overlapped calls between the ops. `quick` leaves waits
- * out that cannot matter while no op is shorter than a hop. */
-orr_status orr_order_nodes_calls(orr_arena *arena, const orr_order *order, bool quick,
-                                 node_lists *out, orr_err *err);
 /* ORR_E_INTERNAL when micro-batches are left out and the rest has no period to repeat for them. */
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,
                              orr_compiled *out, orr_err *err);
+/* The same for an order with the framework's blocking or overlapped calls between the ops. `quick`
+ * leaves waits out that cannot matter while no op is shorter than a hop. */
+orr_status orr_order_compile_calls(orr_arena *arena, const orr_order *order, bool quick,
+                                   orr_compiled *out, orr_err *err);
 /* The program for any times, of an order with overlapped transfers. */
 orr_status orr_order_late(const orr_order *order, const orr_compiled **out, orr_err *err);
 /* Durations by class and hops by lag class; refuses what could overflow. */
@@ -228,15 +229,15 @@ void orr_order_greedy(orr_arena *work, const orr_order *order, op_writer *w); /*
 typedef enum item_type { ITEM_OP, ITEM_POST, ITEM_CALL, ITEM_WAIT } item_type;
 enum { SEND_NEXT = 1, RECV_PREV = 2, SEND_PREV = 4, RECV_NEXT = 8 };
 typedef struct call_item {
-    uint8_t type; /* item_type */
-    uint8_t what; /* transfer bits; one bit for a wait */
-    uint16_t reserved;
-    uint32_t index; /* op number, or k of a wait */
+    uint32_t type : 2;   /* item_type */
+    uint32_t what : 4;   /* transfer bits; one bit for a wait */
+    uint32_t index : 26; /* op number, or k of a wait */
 } call_item;
 typedef struct call_lists {
     call_item *item;
     uint32_t *first; /* [pp+1] */
 } call_lists;
+uint32_t orr_order_warm_up(const orr_schedule_spec *s, uint32_t rank); /* of 1f1b, interleaved */
 void orr_order_calls(orr_arena *arena, const orr_order *order, call_lists *out);
 
 #endif

@@ -50,41 +50,80 @@ static orr_quick *quick_of(search *s, uint32_t thread, uint32_t world) {
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* Nothing recomputed, all hidden that can be: no plan of the family under the pipe is faster. */
-static void relax(const tune_world *world, const tune_pipe *pipe, orr_plan *plan) {
-    tune_plan_pipe(pipe, plan);
-    plan->recompute = (orr_recompute){0};
+/* A plan that the projection does not take bounds nothing; another failure ends the search. */
+static bool answered(search *s, orr_status status, const orr_err *err) {
+    if (status != ORR_OK && !is_limit(status)) {
+        fail(s, err);
+    }
+    return status == ORR_OK;
+}
+
+/* All hidden that can be. */
+static void relax_overlap(const tune_world *world, orr_plan *plan) {
     tune_plan_overlap(world, tune_overlap_mask(world, plan), plan);
 }
 
-static double bound_of(search *s, uint32_t thread, const tune_family *family,
-                       const orr_plan *plan) {
+static double fits_bytes(const tune_space *space, const tune_world *world) {
+    static const double tight_frac = 0.96; /* the verdict's own: orr_memory_band */
+    const orr_tune_request *request = space->request;
+    double share = request->margin_frac > 0 ? 1 - request->margin_frac : tight_frac;
+    double most = share * world->capacity_bytes;
+    if (request->p_oom > 0) {
+        const orr_software *software = world->base.software;
+        double distance = log(1 / request->p_oom - 1) / software->oom_slope;
+        most = orr_min_f64(most, world->capacity_bytes * software->oom_half_frac * exp(-distance));
+    }
+    return most;
+}
+
+/* The least step of any plan of the family that fits: nothing or some layers recomputed,
+ * everything, or some modules. Kinds of sharding are all taken for the leanest. */
+static double least_step(search *s, orr_quick *quick, const tune_family *family) {
+    tune_space *space = s->space;
+    const tune_world *world = &space->world[family->world];
+    const tune_pipe *pipe = &space->pipes[family->pipes].pipe[0];
+    const tune_recomputes *recomputes = tune_recomputes_of(space, family, pipe);
+    double most = fits_bytes(space, world), least_s = HUGE_VAL, step_s = 0;
+    orr_plan plan = family->plan;
     orr_err err = {0};
-    double step_s = 0;
-    orr_quick *quick = quick_of(s, thread, family->world);
-    if (quick == NULL || orr_quick_bound(quick, plan, &step_s, &err) != ORR_OK) {
-        if (quick != NULL && !is_limit(err.status)) {
-            fail(s, &err);
-        }
+    tune_plan_pipe(pipe, &plan);
+    plan.recompute = (orr_recompute){0};
+    plan.shard.kind = plan.shard.kind == ORR_SHARD_NONE ? ORR_SHARD_ZERO2 : plan.shard.kind;
+    relax_overlap(world, &plan);
+    if (!answered(s, orr_quick_share(quick, &plan, most, &least_s, &err), &err)) {
         return 0;
     }
-    return tune_cost(&s->space->world[family->world], step_s);
+    if (least_s < HUGE_VAL) {
+        return least_s;
+    }
+    if (!answered(s, orr_quick_checkpointed_share(quick, &plan, most, &least_s, &err), &err)) {
+        return 0;
+    }
+    for (uint32_t r = 0; r < recomputes->count; r++) {
+        plan.recompute = recomputes->value[r];
+        bool whole = plan.recompute.kind == ORR_RECOMPUTE_FULL ||
+                     plan.recompute.kind == ORR_RECOMPUTE_UNIFORM;
+        if (whole) {
+            plan.recompute = (orr_recompute){.kind = ORR_RECOMPUTE_FULL};
+        } else if (plan.recompute.kind != ORR_RECOMPUTE_SELECTIVE) {
+            continue;
+        }
+        if (!answered(s, orr_quick_share(quick, &plan, most, &step_s, &err), &err)) {
+            return 0;
+        }
+        least_s = orr_min_f64(least_s, step_s);
+    }
+    return least_s;
 }
 
 static void bound_family(void *user, uint32_t thread, uint32_t index) {
     search *s = (search *)user;
     tune_family *family = &s->space->family[index];
-    const tune_world *world = &s->space->world[family->world];
     orr_quick *quick = quick_of(s, thread, family->world);
-    orr_plan plan = family->plan;
-    orr_err err = {0};
-    double step_s = 0;
-    relax(world, &s->space->pipes[family->pipes].pipe[0], &plan);
-    if (quick != NULL && orr_quick_work_bound(quick, &plan, &step_s, &err) != ORR_OK &&
-        !is_limit(err.status)) {
-        fail(s, &err);
+    if (quick != NULL) {
+        double step_s = s->space->request->brute ? 0 : least_step(s, quick, family);
+        family->bound = tune_cost(&s->space->world[family->world], step_s);
     }
-    family->bound = tune_cost(world, step_s);
 }
 
 /* ---- one family ------------------------------------------------------------------------------ */
@@ -106,53 +145,106 @@ static double limit_of(const unit *u) {
     return u->brute ? HUGE_VAL : orr_min_f64(u->limit, tune_keep_limit(u->keep));
 }
 
-static void judge_plan(unit *u, const orr_plan *plan) {
+/* A lower bound of the cost; 0 when there is none. */
+static double bound_of(const unit *u, const orr_plan *plan) {
     orr_err err = {0};
-    tune_found found = {.world = u->family->world, .family = u->index, .plan = *plan};
-    if (orr_quick_need(u->quick, plan, &found.need_bytes, &err) != ORR_OK) {
-        if (is_limit(err.status)) {
-            u->keep->unanswered++;
-        } else {
-            fail(u->s, &err);
+    double step_s = 0;
+    return answered(u->s, orr_quick_bound(u->quick, plan, &step_s, &err), &err)
+               ? tune_cost(u->world, step_s)
+               : 0;
+}
+
+/* Kinds of sharding and overlap of reductions that go with one body. */
+enum { MAX_TAILS = 8 };
+typedef struct body {
+    const tune_tails *tails;
+    uint16_t overlaps; /* sets of overlap bits that are legal */
+    uint32_t count;    /* tails that fit, or, in brute force, all */
+    struct {
+        uint8_t shard;
+        uint32_t dp;
+        double need_bytes;
+    } tail[MAX_TAILS];
+} body;
+
+/* Overlap of tensor parallelism changes no memory: how many legal sets have these other bits. */
+static uint32_t variants(uint16_t overlaps, uint32_t bits) {
+    return (uint32_t)(overlaps >> bits & 1) + (uint32_t)(overlaps >> (bits | ORR_OVERLAP_TP) & 1);
+}
+
+static void put_tail(const unit *u, const body *b, uint32_t i, uint32_t overlap, orr_plan *plan) {
+    plan->shard.kind = b->tail[i].shard;
+    tune_plan_overlap(u->world, overlap | b->tail[i].dp, plan);
+}
+
+/* Memory of the tails; overlap: without tp and dp. */
+static void weigh_body(unit *u, body *b, uint32_t overlap, orr_plan *plan) {
+    static const uint32_t dp[] = {0, ORR_OVERLAP_DP};
+    orr_err err = {0};
+    b->count = 0;
+    for (uint32_t k = 0; k < b->tails->shard_count; k++) {
+        for (int d = 0; d < 2; d++) {
+            uint32_t plans = variants(b->overlaps, overlap | dp[d]);
+            double need_bytes = 0;
+            if (plans == 0) {
+                continue;
+            }
+            plan->shard.kind = b->tails->shard[k];
+            tune_plan_overlap(u->world, overlap | dp[d], plan);
+            orr_status status =
+                u->brute ? ORR_OK : orr_quick_floor(u->quick, plan, &need_bytes, &err);
+            if (status == ORR_OK && need_bytes <= u->fits_bytes) {
+                status = orr_quick_need(u->quick, plan, &need_bytes, &err);
+            }
+            if (!answered(u->s, status, &err)) {
+                u->keep->unanswered += plans;
+            } else if (need_bytes > u->fits_bytes && !u->brute) {
+                u->keep->pruned_memory += plans;
+            } else {
+                b->tail[b->count].shard = b->tails->shard[k];
+                b->tail[b->count].dp = dp[d];
+                b->tail[b->count++].need_bytes = need_bytes;
+            }
         }
-        return;
     }
-    bool fits = found.need_bytes <= u->fits_bytes;
-    if (!fits && !u->brute) {
-        u->keep->pruned_memory++;
-        return;
-    }
-    if (orr_quick_step(u->quick, plan, &found.step_s, &err) != ORR_OK) {
-        fail(u->s, &err);
+}
+
+static void time_plan(unit *u, const body *b, uint32_t i, const orr_plan *plan) {
+    orr_err err = {0};
+    tune_found found = {.world = u->family->world,
+                        .family = u->index,
+                        .need_bytes = b->tail[i].need_bytes,
+                        .plan = *plan};
+    if (!answered(u->s, orr_quick_step(u->quick, plan, &found.step_s, &err), &err)) {
+        u->keep->unanswered++;
         return;
     }
     u->keep->evaluated++;
     found.cost = tune_cost(u->world, found.step_s);
-    if (fits) {
+    if (found.need_bytes <= u->fits_bytes) {
         tune_keep_add(u->keep, &found);
     }
 }
 
-/* All plans that differ in sharding and overlap dp only. */
-static void judge_body(unit *u, const tune_tails *tails, uint16_t overlaps, uint32_t overlap,
-                       orr_plan *plan) {
-    static const uint32_t dp[] = {0, ORR_OVERLAP_DP};
-    uint32_t both = (uint32_t)(overlaps >> overlap & 1) +
-                    (uint32_t)(overlaps >> (overlap | ORR_OVERLAP_DP) & 1);
-    if (both == 0) {
-        return;
-    }
-    tune_plan_overlap(u->world, overlap, plan);
-    if (!u->brute && bound_of(u->s, u->thread, u->family, plan) >= limit_of(u)) {
-        u->keep->pruned_time += (uint64_t)both * tails->shard_count;
-        return;
-    }
-    for (uint32_t k = 0; k < tails->shard_count; k++) {
-        plan->shard.kind = tails->shard[k];
-        for (int d = 0; d < 2; d++) {
-            if (overlaps >> (overlap | dp[d]) & 1) {
-                tune_plan_overlap(u->world, overlap | dp[d], plan);
-                judge_plan(u, plan);
+/* All plans with one recompute and one set of overlap bits, those of tp and dp aside. */
+static void judge_body(unit *u, body *b, uint32_t overlap, orr_plan *plan) {
+    static const uint32_t tp[] = {ORR_OVERLAP_TP, 0};
+    weigh_body(u, b, overlap, plan);
+    for (int t = 0; t < 2 && b->count > 0; t++) {
+        bool bounded = false, far = false;
+        for (uint32_t i = 0; i < b->count; i++) {
+            if ((b->overlaps >> (overlap | tp[t] | b->tail[i].dp) & 1) == 0) {
+                continue;
+            }
+            put_tail(u, b, i, overlap | tp[t], plan);
+            if (!bounded && !u->brute) {
+                far = bound_of(u, plan) >= limit_of(u);
+                bounded = true;
+            }
+            if (far) {
+                u->keep->pruned_time++;
+            } else {
+                time_plan(u, b, i, plan);
             }
         }
     }
@@ -161,18 +253,46 @@ static void judge_body(unit *u, const tune_tails *tails, uint16_t overlaps, uint
 static void search_pipe(unit *u, const tune_pipe *pipe) {
     tune_space *space = u->s->space;
     const tune_recomputes *recomputes = tune_recomputes_of(space, u->family, pipe);
-    const tune_tails *tails = tune_tails_of(space, u->family, pipe);
+    body b = {.tails = tune_tails_of(space, u->family, pipe)};
     orr_plan plan = u->family->plan;
     tune_plan_pipe(pipe, &plan);
     for (uint32_t r = 0; r < recomputes->count && !u->s->failed; r++) {
-        uint16_t overlaps = tails->overlaps[tune_recompute_class(&recomputes->value[r])];
+        b.overlaps = b.tails->overlaps[tune_recompute_class(&recomputes->value[r])];
         plan.recompute = recomputes->value[r];
-        for (uint32_t o = 0; o < TUNE_OVERLAPS && overlaps != 0; o++) {
-            if ((o & ORR_OVERLAP_DP) == 0) {
-                judge_body(u, tails, overlaps, o, &plan);
+        relax_overlap(u->world, &plan);
+        if (b.overlaps == 0) {
+            continue;
+        }
+        if (!u->brute && bound_of(u, &plan) >= limit_of(u)) {
+            u->keep->pruned_time += (uint64_t)__builtin_popcount(b.overlaps) * b.tails->shard_count;
+            continue;
+        }
+        for (uint32_t o = 0; o < TUNE_OVERLAPS; o++) {
+            if ((o & (ORR_OVERLAP_DP | ORR_OVERLAP_TP)) == 0 &&
+                variants(b.overlaps, o) + variants(b.overlaps, o | ORR_OVERLAP_DP) > 0) {
+                judge_body(u, &b, o, &plan);
             }
         }
     }
+}
+
+/* Whether states alone are too much under every kind of sharding. */
+static bool never_fits(unit *u, const tune_pipe *pipe) {
+    const tune_tails *tails = tune_tails_of(u->s->space, u->family, pipe);
+    orr_plan plan = u->family->plan;
+    orr_err err = {0};
+    tune_plan_pipe(pipe, &plan);
+    plan.recompute = (orr_recompute){0};
+    tune_plan_overlap(u->world, 0, &plan);
+    for (uint32_t k = 0; k < tails->shard_count; k++) {
+        double need_bytes = 0;
+        plan.shard.kind = tails->shard[k];
+        bool known = answered(u->s, orr_quick_states(u->quick, &plan, &need_bytes, &err), &err);
+        if (!known || need_bytes <= u->fits_bytes) {
+            return false;
+        }
+    }
+    return true;
 }
 
 typedef struct ranked {
@@ -186,19 +306,6 @@ static int by_bound(const void *a, const void *b) {
            : x->bound > y->bound ? 1
            : x->index < y->index ? -1
                                  : x->index > y->index;
-}
-
-static double fits_bytes(const tune_space *space, const tune_world *world) {
-    static const double tight_frac = 0.96; /* the verdict's own: orr_memory_band */
-    const orr_tune_request *request = space->request;
-    double share = request->margin_frac > 0 ? 1 - request->margin_frac : tight_frac;
-    double most = share * world->capacity_bytes;
-    if (request->p_oom > 0) {
-        const orr_software *software = world->base.software;
-        double distance = log(1 / request->p_oom - 1) / software->oom_slope;
-        most = orr_min_f64(most, world->capacity_bytes * software->oom_half_frac * exp(-distance));
-    }
-    return most;
 }
 
 static void search_family(void *user, uint32_t thread, uint32_t index) {
@@ -223,15 +330,20 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
     ranked *pipe = (ranked *)orr_alloc(pipes->count * sizeof *pipe);
     for (uint32_t p = 0; p < pipes->count; p++) {
         orr_plan plan = family->plan;
-        relax(world, &pipes->pipe[p], &plan);
-        pipe[p] = (ranked){u.brute ? 0 : bound_of(s, thread, family, &plan), p};
+        tune_plan_pipe(&pipes->pipe[p], &plan);
+        plan.recompute = (orr_recompute){0};
+        relax_overlap(world, &plan);
+        pipe[p] = (ranked){u.brute ? 0 : bound_of(&u, &plan), p};
     }
     qsort(pipe, pipes->count, sizeof *pipe, by_bound);
     for (uint32_t i = 0; i < pipes->count && !s->failed; i++) {
         const tune_pipe *one = &pipes->pipe[pipe[i].index];
+        uint64_t plans = tune_count(tune_recomputes_of(s->space, family, one),
+                                    tune_tails_of(s->space, family, one));
         if (pipe[i].bound >= limit_of(&u)) {
-            u.keep->pruned_time += tune_count(tune_recomputes_of(s->space, family, one),
-                                              tune_tails_of(s->space, family, one));
+            u.keep->pruned_time += plans;
+        } else if (!u.brute && never_fits(&u, one)) {
+            u.keep->pruned_memory += plans;
         } else {
             search_pipe(&u, one);
         }
@@ -315,7 +427,9 @@ static void run_rounds(search *s, tune_outcome *out) {
         round = orr_min_u32(MAX_ROUND, 2 * round);
     }
     for (; next < space->family_count; next++) {
-        s->keep->pruned_time += space->family[s->order[next]].count;
+        const tune_family *family = &space->family[s->order[next]];
+        bool never = family->bound >= HUGE_VAL;
+        *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
     }
 }
 

@@ -103,7 +103,7 @@ static void quick_is_the_projection(void **state) {
                          orr_write_json(arena, orr_plan_write(arena, &r), false));
             }
             orr_projection whole;
-            double step_s, need_bytes, bound_s, least_s;
+            double step_s, need_bytes, bound_s, least_s, floor;
             orr_arena_reset(work);
             assert_int_equal(orr_project(engine, work, &r, NULL, &whole, &err), ORR_OK);
             assert_int_equal(orr_quick_need(quick, &r.plan, &need_bytes, &err), ORR_OK);
@@ -122,8 +122,26 @@ static void quick_is_the_projection(void **state) {
             tune_plan_pipe(&space.pipes[family->pipes].pipe[0], &relaxed);
             tune_plan_overlap(&space.world[0], tune_overlap_mask(&space.world[0], &relaxed),
                               &relaxed);
-            assert_int_equal(orr_quick_work_bound(quick, &relaxed, &least_s, &err), ORR_OK);
-            assert_true(least_s <= step_s);
+            relaxed.shard = r.plan.shard;
+            uint8_t kind = r.plan.recompute.kind;
+            bool some = kind == ORR_RECOMPUTE_BLOCK || kind == ORR_RECOMPUTE_NONE;
+            if (some) {
+                assert_int_equal(
+                    orr_quick_checkpointed_share(quick, &relaxed, need_bytes, &least_s, &err),
+                    ORR_OK);
+                if (!(least_s <= step_s)) {
+                    fail_msg("%g %g %g %s", least_s, step_s, need_bytes,
+                             orr_write_json(arena, orr_plan_write(arena, &r), false));
+                }
+            }
+            if (kind == ORR_RECOMPUTE_SELECTIVE || kind == ORR_RECOMPUTE_FULL) {
+                relaxed.recompute = r.plan.recompute;
+                assert_int_equal(orr_quick_share(quick, &relaxed, need_bytes, &least_s, &err),
+                                 ORR_OK);
+                assert_true(least_s <= step_s);
+            }
+            assert_int_equal(orr_quick_floor(quick, &r.plan, &floor, &err), ORR_OK);
+            assert_true(floor <= need_bytes);
         }
         orr_quick_free(quick);
         orr_engine_free(engine);
