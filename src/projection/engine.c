@@ -132,8 +132,18 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
     return ORR_OK;
 }
 
+orr_status orr_engine_read_residuals(orr_engine *engine, orr_err *err) {
+    if (engine->residuals == NULL) {
+        orr_residuals *builtin = NULL;
+        ORR_TRY(orr_residuals_builtin(engine->arena, &builtin, err));
+        engine->residuals = builtin;
+    }
+    return ORR_OK;
+}
+
 orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, orr_err *err) {
     const orr_cost_table *table = NULL;
+    ORR_TRY(orr_engine_read_residuals(engine, err));
     return orr_engine_table(engine, resolved->cluster, resolved->software, &table, err);
 }
 

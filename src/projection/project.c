@@ -365,11 +365,7 @@ static const char *scaling_of(const orr_resolved *resolved, const orr_anchor *an
 
 static orr_status set_interval(orr_engine *engine, const char *scaling, orr_projection *out,
                                orr_err *err) {
-    if (engine->residuals == NULL) {
-        orr_residuals *builtin = NULL;
-        ORR_TRY(orr_residuals_builtin(engine->arena, &builtin, err));
-        engine->residuals = builtin;
-    }
+    ORR_TRY(orr_engine_read_residuals(engine, err));
     double low_ratio = 0, high_ratio = 0;
     orr_residuals_interval(engine->residuals, out->resolved, out->price_error_frac, scaling,
                            &low_ratio, &high_ratio);

@@ -34,6 +34,8 @@ struct orr_engine {
 /* The price list of a cluster and a software profile, by content: memoised. */
 orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
                             const orr_software *software, const orr_cost_table **out, orr_err *err);
+/* Reads the residuals unless that is done. */
+orr_status orr_engine_read_residuals(orr_engine *engine, orr_err *err);
 /* Times of an object under a mode: memoised. */
 const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *table,
                                       const orr_software *software, const orr_object *object,

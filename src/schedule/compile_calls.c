@@ -53,8 +53,9 @@ typedef struct emitter {
     mark *first_op, *first_use, *grads;
 } emitter;
 
-static uint32_t kind_of(unsigned bit) {
-    return bit == SEND_NEXT ? 0 : bit == RECV_PREV ? 1 : bit == SEND_PREV ? 2 : 3;
+/* Of the lowest bit. */
+static uint32_t kind_of(unsigned bits) {
+    return (uint32_t)__builtin_ctz(bits);
 }
 
 /* The rank and kind at the other end of a transfer. */
@@ -115,7 +116,7 @@ static void make_posts(emitter *e, uint32_t rank, unsigned what) {
     bool settled = s->terms == 1 && s->term[0].lag == 0;
     uint32_t at = settled ? s->term[0].id : settle(e, s, 0);
     for (unsigned left = what; left != 0; left &= left - 1) {
-        uint32_t kind = kind_of(left & -left), other = partner(e, rank, kind);
+        uint32_t kind = kind_of(left), other = partner(e, rank, kind);
         e->post[kind][rank * e->stride + s->posted[kind]++] = at;
         enqueue(e, other);
     }
@@ -144,7 +145,7 @@ static bool join(emitter *e, uint32_t rank, uint32_t kind, uint32_t k) {
 /* A kind of transfer that the call has posted and the other end has not; 4: none. */
 static uint32_t unmatched(const emitter *e, uint32_t rank, unsigned what) {
     for (unsigned left = what; left != 0; left &= left - 1) {
-        uint32_t kind = kind_of(left & -left);
+        uint32_t kind = kind_of(left);
         const rank_state *other = &e->rank[partner(e, rank, kind)];
         if (other->posted[partner_kind(kind)] < e->rank[rank].posted[kind]) {
             return kind;
@@ -188,7 +189,7 @@ static bool take_item(emitter *e, uint32_t rank) {
         }
         s->waiting = false;
         for (unsigned left = item.what; left != 0; left &= left - 1) {
-            uint32_t kind = kind_of(left & -left);
+            uint32_t kind = kind_of(left);
             join(e, rank, kind, s->posted[kind] - 1);
         }
         return true;
