@@ -4,12 +4,14 @@
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/os_file.h"
 #include "doc/doc.h"
+#include "exchange/exchange.h"
 #include "tune/tune.h"
 
 typedef struct tune_args {
     const orr_tree *pin, *range;
-    const char *file;
+    const char *baseline, *measured, *write;
     double margin, p_oom, budget, within;
     uint32_t threads;
     uint8_t objective;
@@ -27,6 +29,12 @@ static const char *const objectives[] = {"throughput", "step-time", "time-to-tra
      .fallback = "",                                                                               \
      .unit = unit_,                                                                                \
      .doc = text}
+#define TEXT(member, text)                                                                         \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_TEXT,                                                                       \
+     .offset = offsetof(tune_args, member),                                                        \
+     .fallback = "",                                                                               \
+     .doc = text}
 static const orr_field fields[] = {
     {.name = "pin",
      .type = ORR_FIELD_TREE,
@@ -39,6 +47,11 @@ static const orr_field fields[] = {
      .fallback = "",
      .doc = "KEY=A..B or KEY=A,B,C: what a plan key may be, also of keys that are otherwise left "
             "alone (precision, gpus, hardware, gbs ...); may be repeated"},
+    TEXT(baseline, "plan to compare with: a launch script or plan file, or KEY=VALUE;KEY=VALUE; "
+                   "default: what FILE states"),
+    TEXT(measured, "finalists that were measured: a list of {plan, tokens_per_s_per_gpu}; corrects "
+                   "compute by one factor"),
+    TEXT(write, "folder for a plan file and Megatron arguments of each finalist"),
     {.name = "objective",
      .type = ORR_FIELD_ENUM,
      .offset = offsetof(tune_args, objective),
@@ -106,22 +119,139 @@ static void add_texts(orr_arena *arena, const orr_tree *from, orr_tree *list) {
 }
 
 /* What the call itself states of the plan is pinned; what its file states is where to start. */
+static const char *const axes[] = {"tp",       "cp",     "pp",        "ep",       "etp",
+                                   "mbs",      "vpp",    "sp",        "dispatch", "sharding",
+                                   "schedule", "layout", "recompute", "overlap"};
+
+static bool is_axis(const char *key) {
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        if (strcmp(axes[i], key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void pin_stated(orr_job *job, orr_tree *pins) {
-    static const char *const axes[] = {"tp",       "cp",     "pp",        "ep",       "etp",
-                                       "mbs",      "vpp",    "sp",        "dispatch", "sharding",
-                                       "schedule", "layout", "recompute", "overlap"};
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
         const orr_tree *value = orr_tree_get(job->args, axes[i]);
         if (value != NULL) {
-            char *text = orr_tree_kind_of(value) == ORR_TREE_TEXT
-                             ? orr_arena_text(job->arena, orr_tree_text(value, ""))
-                             : orr_write_json(job->arena, value, false);
-            (void)orr_tree_push(job->arena, pins,
-                                orr_tree_new_text(job->arena, orr_arena_format(job->arena, "%s=%s",
-                                                                               axes[i], text)));
+            const char *text = orr_tree_kind_of(value) == ORR_TREE_TEXT
+                                   ? orr_tree_text(value, "")
+                                   : orr_write_json(job->arena, value, false);
+            char *pin = orr_arena_format(job->arena, "%s=%s", axes[i], text);
+            (void)orr_tree_push(job->arena, pins, orr_tree_new_text(job->arena, pin));
         }
     }
 }
+
+/* ---- another plan ---------------------------------------------------------------------------- */
+
+/* "tp=8;pp=4;overlap=tp,dp" */
+static orr_status inline_keys(orr_arena *arena, const char *text, orr_tree **out, orr_err *err) {
+    orr_tree *keys = orr_tree_new_map(arena);
+    for (const char *p = text; *p != '\0';) {
+        size_t length = strcspn(p, ";");
+        const char *item = orr_arena_copy(arena, p, length), *equals = strchr(item, '=');
+        p += length + (p[length] != '\0');
+        if (equals == NULL) {
+            return orr_fail(err, ORR_E_SCHEMA, "'%s' is not KEY=VALUE", item);
+        }
+        orr_tree_put_text(arena, keys, orr_arena_copy(arena, item, (size_t)(equals - item)),
+                          equals + 1);
+    }
+    *out = keys;
+    return ORR_OK;
+}
+
+/* The baseline's own keys over the inputs of the call. */
+static orr_status find_baseline(orr_job *job, const char *text, const orr_tree *keys,
+                                const orr_tree **out, orr_err *err) {
+    orr_tree *inputs = orr_tree_new_map(job->arena), *own = NULL;
+    for (size_t i = 0; i < orr_tree_size(keys); i++) {
+        const char *key = orr_tree_key(keys, i);
+        if (!is_axis(key)) {
+            (void)orr_tree_put(job->arena, inputs, key,
+                               orr_tree_copy(job->arena, orr_tree_at(keys, i)));
+        }
+    }
+    if (text == NULL) {
+        bool file = orr_tree_get(job->args, "file") != NULL;
+        *out = file ? keys : NULL;
+        return ORR_OK;
+    }
+    if (strchr(text, '=') != NULL) {
+        ORR_TRY(inline_keys(job->arena, text, &own, err));
+        *out = orr_plan_merge(job->arena, inputs, own);
+        return ORR_OK;
+    }
+    orr_import import = {0};
+    ORR_TRY(orr_import_file(job->arena, text, &import, err));
+    /* what the call says of the workload holds for both */
+    *out = orr_plan_merge(job->arena, import.keys, inputs);
+    return ORR_OK;
+}
+
+static orr_status find_measured(orr_job *job, const char *path, const orr_tree **out,
+                                orr_err *err) {
+    orr_tree *file = NULL;
+    if (path == NULL) {
+        return ORR_OK;
+    }
+    ORR_TRY(orr_doc_read_file(job->arena, path, &file, err));
+    const orr_tree *list = orr_tree_get(file, "finalists");
+    *out = list != NULL ? list : file;
+    return ORR_OK;
+}
+
+/* ---- launch-ready ---------------------------------------------------------------------------- */
+
+/* The catalog's name alone says nothing to a framework: the model's card goes with the keys. */
+static orr_status export_finalist(orr_job *job, orr_tree *finalist, const orr_tree *card,
+                                  orr_err *err) {
+    orr_tree *keys = orr_tree_copy(job->arena, orr_tree_get(finalist, "plan"));
+    orr_export export = {0};
+    (void)orr_tree_put(job->arena, keys, "model", orr_tree_copy(job->arena, card));
+    ORR_TRY(orr_export_megatron(job->arena, keys, &export, err));
+    orr_tree *map = orr_tree_put(job->arena, finalist, "megatron", orr_tree_new_map(job->arena));
+    orr_tree_put_text(job->arena, map, "launcher", export.launcher);
+    orr_tree_put_text(job->arena, map, "arguments", export.arguments);
+    (void)orr_tree_put(job->arena, map, "lost", orr_tree_copy(job->arena, export.lost));
+    return ORR_OK;
+}
+
+static orr_status write_finalist(orr_job *job, const char *folder, size_t index,
+                                 const orr_tree *finalist, orr_err *err) {
+    orr_arena *arena = job->arena;
+    char *plan = orr_write_json(arena, orr_tree_get(finalist, "plan"), true);
+    char *path = orr_arena_format(arena, "%s/finalist-%zu.json", folder, index + 1);
+    ORR_TRY(orr_os_write_file(path, plan, strlen(plan), err));
+    const orr_tree *megatron = orr_tree_get(finalist, "megatron");
+    char *args =
+        orr_arena_format(arena, "# %s\n%s\n", orr_tree_text(orr_tree_get(megatron, "launcher"), ""),
+                         orr_tree_text(orr_tree_get(megatron, "arguments"), ""));
+    path = orr_arena_format(arena, "%s/finalist-%zu.args", folder, index + 1);
+    return orr_os_write_file(path, args, strlen(args), err);
+}
+
+static orr_status export_all(orr_job *job, const tune_args *args, const orr_resolved *start,
+                             orr_err *err) {
+    const orr_tree *list = orr_tree_get(job->result, "finalists");
+    orr_tree *ready = orr_tree_new_list(job->arena);
+    const orr_tree *card = orr_model_write(job->arena, start->model);
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        orr_tree *one =
+            orr_tree_push(job->arena, ready, orr_tree_copy(job->arena, orr_tree_at(list, i)));
+        ORR_TRY(export_finalist(job, one, card, err));
+        if (args->write != NULL) {
+            ORR_TRY(write_finalist(job, args->write, i, one, err));
+        }
+    }
+    (void)orr_tree_put(job->arena, job->result, "finalists", ready);
+    return ORR_OK;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
 
 orr_status orr_command_tune(orr_job *job, orr_err *err) {
     tune_args args = {.threads = 1};
@@ -135,7 +265,12 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     add_texts(job->arena, args.pin, pins);
     add_texts(job->arena, args.range, ranges);
     pin_stated(job, pins);
+    const orr_tree *baseline = NULL, *measured = NULL;
+    ORR_TRY(find_baseline(job, args.baseline, keys, &baseline, err));
+    ORR_TRY(find_measured(job, args.measured, &measured, err));
     orr_tune_request request = {.keys = keys,
+                                .baseline = baseline,
+                                .measured = measured,
                                 .pins = pins,
                                 .ranges = ranges,
                                 .objective = args.objective,
@@ -150,5 +285,6 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     job->inputs = orr_tree_copy(job->arena, keys);
     (void)orr_tree_put(job->arena, job->inputs, "pin", pins);
     (void)orr_tree_put(job->arena, job->inputs, "range", ranges);
-    return orr_tune(job->ctx->engine, job->arena, &request, &job->result, err);
+    ORR_TRY(orr_tune(job->ctx->engine, job->arena, &request, &job->result, err));
+    return export_all(job, &args, &start, err);
 }

@@ -50,6 +50,10 @@ int cli_print_help(const cli *self, const char *topic, FILE *out); /* EXIT_FINE 
 /* mcp.c: serves the protocol until its input ends. */
 int cli_serve_mcp(cli *self);
 
+/* progress.c: while a command runs, progress shows on stderr and an interrupt ends it early. */
+void cli_start_progress(cli *self);
+void cli_end_progress(void);
+
 /* output.c */
 int cli_print_error(const cli *self, const orr_err *err);
 int cli_print_result(const cli *self, const orr_tree *envelope);

@@ -32,7 +32,10 @@ static int run(cli *self, int argc, char **argv) {
     if (self->options.help) {
         return cli_print_help(self, command, stdout);
     }
-    if (orr_call(self->ctx, command, args, self->arena, &envelope, &err) != ORR_OK) {
+    cli_start_progress(self);
+    orr_status status = orr_call(self->ctx, command, args, self->arena, &envelope, &err);
+    cli_end_progress();
+    if (status != ORR_OK) {
         return cli_print_error(self, &err);
     }
     return cli_print_result(self, envelope);

@@ -377,8 +377,11 @@ static orr_status set_interval(orr_engine *engine, const char *scaling, orr_proj
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err) {
     double factor = 1.0;
-    bool anchored = anchor != NULL && (anchor->gpus > 0 || anchor->plan != NULL);
-    if (anchored) {
+    bool fitted = anchor != NULL && anchor->factor > 0;
+    bool anchored = anchor != NULL && (fitted || anchor->gpus > 0 || anchor->plan != NULL);
+    if (fitted) {
+        factor = anchor->factor;
+    } else if (anchored) {
         ORR_TRY(fit_anchor(engine, resolved, anchor, &factor, err));
     }
     orr_arena_reset(engine->scratch);

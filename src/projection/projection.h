@@ -82,6 +82,7 @@ typedef struct orr_anchor {
     double tokens_per_s_per_gpu;
     uint32_t gpus;            /* of the measured run */
     const orr_resolved *plan; /* what ran; NULL: the plan projected, at `gpus` with gbs/dp kept */
+    double factor;            /* on compute, fitted before; then nothing else counts. 0: none */
 } orr_anchor;
 
 /* Projects a legal plan. Everything it returns lives in arena or in the engine. */

@@ -105,6 +105,92 @@ static void add_plans(orr_page *page, const orr_tree *list, const char *title, s
     }
 }
 
+static void add_finalists(orr_page *page, const orr_tree *result) {
+    const orr_tree *list = orr_tree_get(result, "finalists");
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_heading(page, "Measure these");
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i), *lost = orr_tree_path(one, "megatron.lost");
+        orr_page_add(page, "  %2.0f %% the fastest  %9s  %s\n", 100 * real(one, "p_best"),
+                     orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
+                     plan_words(page, orr_tree_get(one, "plan")));
+        for (size_t k = 0; k < orr_tree_size(lost); k++) {
+            const orr_tree *what = orr_tree_at(lost, k);
+            orr_page_ink(page, INK_DIM);
+            orr_page_add(page, "      not in Megatron's words: %s (%s)\n",
+                         orr_tree_text(orr_tree_get(what, "key"), ""),
+                         orr_tree_text(orr_tree_get(what, "why"), ""));
+            orr_page_ink(page, INK_PLAIN);
+        }
+    }
+    orr_page_add(page,
+                 "  one of them is the fastest of all with %.0f %%; --write DIR writes their "
+                 "plan files and arguments,\n  --measured FILE takes the results back\n",
+                 100 * real(result, "finalists_p_best"));
+}
+
+static void add_baseline(orr_page *page, const orr_tree *result) {
+    const orr_tree *baseline = orr_tree_get(result, "baseline");
+    const orr_tree *levers = orr_tree_get(baseline, "attribution");
+    if (orr_tree_kind_of(baseline) != ORR_TREE_MAP) {
+        return;
+    }
+    orr_page_heading(page, "Against the plan to start from");
+    orr_page_add(page, "  %s\n", plan_words(page, orr_tree_get(baseline, "plan")));
+    if (!orr_tree_bool(orr_tree_get(baseline, "legal"), true)) {
+        const orr_tree *rule = orr_tree_at(orr_tree_get(baseline, "rules"), 0);
+        orr_page_add(page, "  it is not legal: [%s] %s\n",
+                     orr_tree_text(orr_tree_get(rule, "id"), ""),
+                     orr_tree_text(orr_tree_get(rule, "message"), ""));
+        return;
+    }
+    double start = real(baseline, "tokens_per_s_per_gpu"), sum = start;
+    double best = real(result, "best.tokens_per_s_per_gpu");
+    orr_page_add(page, "  %-20s %9s%s\n", "as it is", orr_page_count(page, start),
+                 orr_tree_bool(orr_tree_path(baseline, "verdict.fits"), true)
+                     ? ""
+                     : "   (does not fit into memory)");
+    for (size_t i = 0; i < orr_tree_size(levers); i++) {
+        const orr_tree *one = orr_tree_at(levers, i);
+        double gain = real(one, "tokens_per_s_per_gpu");
+        orr_page_add(page, "  %-20s %+9.0f  ", orr_tree_text(orr_tree_get(one, "lever"), ""), gain);
+        uint32_t offset = (uint32_t)(40 * (best > 0 ? sum / best : 0));
+        for (uint32_t k = 0; k < offset && k < 40; k++) {
+            orr_page_add(page, " ");
+        }
+        orr_page_bar(page, best > 0 ? gain / best : 0, 40 - (offset < 40 ? offset : 40));
+        orr_page_add(page, "\n");
+        sum += gain;
+    }
+    if (orr_tree_size(levers) > 0) {
+        orr_page_add(page, "  %-20s %9s  %+.1f %%\n", "the best", orr_page_count(page, best),
+                     100 * real(baseline, "gain_frac"));
+    }
+}
+
+static void add_neighbours(orr_page *page, const orr_tree *result) {
+    const orr_tree *list = orr_tree_get(result, "neighbours");
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_heading(page, "One step aside");
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        const char *verdict = orr_tree_text(orr_tree_get(one, "verdict"), "");
+        bool timed = orr_tree_get(one, "change_frac") != NULL;
+        orr_page_add(page, "  %s %lld", orr_tree_text(orr_tree_get(one, "key"), ""),
+                     (long long)orr_tree_int(orr_tree_get(one, "value"), 0));
+        if (timed) {
+            orr_page_add(page, "  %+.1f %%%s\n", 100 * real(one, "change_frac"),
+                         strcmp(verdict, "fits") == 0 ? "" : ", does not fit");
+        } else {
+            orr_page_add(page, "  %s: %s\n", verdict, orr_tree_text(orr_tree_get(one, "why"), ""));
+        }
+    }
+}
+
 void orr_render_tune(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     bool found = orr_tree_kind_of(orr_tree_get(result, "best")) == ORR_TREE_MAP;
@@ -112,7 +198,12 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
         add_best(page, result);
     } else {
         orr_page_ink(page, INK_BAD);
-        orr_page_add(page, "No plan of the space fits into memory.\n");
+        orr_page_add(page, "No plan of the space fits into memory.");
+        double least = real(result, "least_need_bytes");
+        if (least > 0) {
+            orr_page_add(page, " The least that was asked for is %s.", orr_page_bytes(page, least));
+        }
+        orr_page_add(page, "\n");
         orr_page_ink(page, INK_PLAIN);
     }
     add_certificate(page, result);
@@ -120,4 +211,9 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
               page->options.verbose ? 100 : 6);
     add_plans(page, orr_tree_get(result, "pareto"), "Speed against free memory",
               page->options.verbose ? 100 : 6);
+    add_baseline(page, result);
+    add_finalists(page, result);
+    if (page->options.verbose) {
+        add_neighbours(page, result);
+    }
 }

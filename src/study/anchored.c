@@ -56,7 +56,7 @@ typedef struct pairs {
 
 static orr_status judge_pair(orr_engine *engine, orr_arena *arena, const orr_judged *anchor,
                              const orr_judged *row, pairs *out, orr_err *err) {
-    orr_anchor with = {anchor->measured, anchor->resolved->plan.gpus, anchor->resolved};
+    orr_anchor with = {anchor->measured, anchor->resolved->plan.gpus, anchor->resolved, 0};
     orr_projection projection;
     orr_status status = orr_project(engine, arena, row->resolved, &with, &projection, err);
     if (status == ORR_E_CONFLICT) {

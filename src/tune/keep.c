@@ -101,6 +101,11 @@ void tune_keep_add(tune_keep *keep, const tune_found *found) {
     }
 }
 
+void tune_keep_refuse(tune_keep *keep, double need_bytes) {
+    bool less = !(keep->least_need_bytes > 0) || need_bytes < keep->least_need_bytes;
+    keep->least_need_bytes = need_bytes > 0 && less ? need_bytes : keep->least_need_bytes;
+}
+
 void tune_keep_merge(tune_keep *keep, const tune_keep *other) {
     for (uint32_t i = 0; i < other->top_count; i++) {
         add_top(keep, &other->top[i]);
@@ -117,6 +122,7 @@ void tune_keep_merge(tune_keep *keep, const tune_keep *other) {
     keep->pruned_time += other->pruned_time;
     keep->pruned_memory += other->pruned_memory;
     keep->unanswered += other->unanswered;
+    tune_keep_refuse(keep, other->least_need_bytes);
 }
 
 uint64_t tune_keep_near(tune_keep *keep) {

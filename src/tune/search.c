@@ -41,8 +41,8 @@ static bool is_limit(orr_status status) {
 static orr_quick *quick_of(search *s, uint32_t thread, uint32_t world) {
     orr_err err = {0};
     orr_quick **slot = &s->quick[thread][world];
-    if (*slot == NULL &&
-        orr_quick_new(s->engine[thread], &s->space->world[world].base, 1.0, slot, &err) != ORR_OK) {
+    if (*slot == NULL && orr_quick_new(s->engine[thread], &s->space->world[world].base,
+                                       s->space->compute_factor, slot, &err) != ORR_OK) {
         fail(s, &err);
     }
     return *slot;
@@ -63,7 +63,7 @@ static void relax_overlap(const tune_world *world, orr_plan *plan) {
     tune_plan_overlap(world, tune_overlap_mask(world, plan), plan);
 }
 
-static double fits_bytes(const tune_space *space, const tune_world *world) {
+double tune_fits_bytes(const tune_space *space, const tune_world *world) {
     static const double tight_frac = 0.96; /* the verdict's own: orr_memory_band */
     const orr_tune_request *request = space->request;
     double share = request->margin_frac > 0 ? 1 - request->margin_frac : tight_frac;
@@ -83,7 +83,7 @@ static double least_step(search *s, orr_quick *quick, const tune_family *family)
     const tune_world *world = &space->world[family->world];
     const tune_pipe *pipe = &space->pipes[family->pipes].pipe[0];
     const tune_recomputes *recomputes = tune_recomputes_of(space, family, pipe);
-    double most = fits_bytes(space, world), least_s = HUGE_VAL, step_s = 0;
+    double most = tune_fits_bytes(space, world), least_s = HUGE_VAL, step_s = 0;
     orr_plan plan = family->plan;
     orr_err err = {0};
     tune_plan_pipe(pipe, &plan);
@@ -200,6 +200,7 @@ static void weigh_body(unit *u, body *b, uint32_t overlap, orr_plan *plan) {
                 u->keep->unanswered += plans;
             } else if (need_bytes > u->fits_bytes && !u->brute) {
                 u->keep->pruned_memory += plans;
+                tune_keep_refuse(u->keep, need_bytes);
             } else {
                 b->tail[b->count].shard = b->tails->shard[k];
                 b->tail[b->count].dp = dp[d];
@@ -321,7 +322,7 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
               .quick = quick_of(s, thread, family->world),
               .index = at,
               .limit = s->limit,
-              .fits_bytes = fits_bytes(s->space, world),
+              .fits_bytes = tune_fits_bytes(s->space, world),
               .brute = s->space->request->brute,
               .keep = &s->unit[index]};
     if (u.quick == NULL) {
@@ -382,12 +383,13 @@ typedef struct tally {
     double start_s;
 } tally;
 
-static bool go_on(const search *s, const tally *t) {
+static bool go_on(const search *s, const tally *t, tune_outcome *out) {
     const orr_tune_request *request = s->space->request;
     double spent_s = tune_clock_s() - t->start_s;
     bool more =
         request->progress == NULL || request->progress(request->progress_user, "plans",
                                                        (double)t->plans, (double)s->space->count);
+    out->interrupted = !more;
     return more && (request->budget_s <= 0 || spent_s < request->budget_s);
 }
 
@@ -406,7 +408,7 @@ static void run_rounds(search *s, tune_outcome *out) {
         if (count == 0) {
             break;
         }
-        if (!go_on(s, &t)) {
+        if (!go_on(s, &t, out)) {
             out->complete = false;
             out->least_open = space->family[s->order[next]].bound;
             for (uint32_t f = next; f < space->family_count; f++) {

@@ -626,7 +626,7 @@ static void walk_world(family_walk *f) {
 
 orr_status tune_space_make(orr_arena *arena, const orr_tune_request *request, tune_space *out,
                            orr_err *err) {
-    *out = (tune_space){.arena = arena, .request = request};
+    *out = (tune_space){.arena = arena, .request = request, .compute_factor = 1};
     ORR_TRY(tune_limits_read(arena, request, &out->limits, err));
     ORR_TRY(tune_worlds_make(out, err));
     for (uint32_t w = 0; w < out->world_count; w++) {

@@ -18,6 +18,8 @@ typedef bool (*orr_tune_progress)(void *user, const char *what, double done, dou
 
 typedef struct orr_tune_request {
     const orr_tree *keys;          /* plan keys: the workload, and a plan to start from */
+    const orr_tree *baseline;      /* keys of a plan to compare with, or NULL */
+    const orr_tree *measured;      /* list of {plan: keys, tokens_per_s_per_gpu}, or NULL */
     const orr_tree *pins, *ranges; /* lists of texts "KEY=VALUE", "KEY=A..B" or "KEY=A,B" */
     uint8_t objective;             /* orr_objective */
     double margin_frac;            /* of usable memory that stays free; 0: what the verdict takes */

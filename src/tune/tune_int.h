@@ -123,9 +123,8 @@ typedef struct tune_space {
     uint32_t pipes_count, pipes_capacity;
     tune_pipes *pipes;
     orr_map pipe_map, tail_map, recompute_map;
-    uint64_t count;       /* legal plans */
-    double combined;      /* combinations before legality */
-    uint64_t refused[64]; /* families refused, by rule */
+    uint64_t count;        /* legal plans */
+    double compute_factor; /* from measured plans; 1: none */
 } tune_space;
 
 orr_status tune_space_make(orr_arena *arena, const orr_tune_request *request, tune_space *out,
@@ -167,8 +166,9 @@ typedef struct tune_keep {
     tune_found top[TUNE_TOP];     /* best first */
     tune_found front[TUNE_FRONT]; /* cost up, need down */
     uint64_t evaluated, pruned_time, pruned_memory;
-    uint64_t unanswered; /* beyond a limit of the projection */
-    double *near;        /* costs within the error of the best so far */
+    double least_need_bytes; /* of the plans that do not fit and were weighed; 0: none */
+    uint64_t unanswered;     /* beyond a limit of the projection */
+    double *near;            /* costs within the error of the best so far */
     uint32_t near_count, near_capacity;
 } tune_keep;
 
@@ -177,6 +177,7 @@ void tune_keep_release(tune_keep *keep);
 double tune_keep_best(const tune_keep *keep);  /* HUGE_VAL when empty */
 double tune_keep_limit(const tune_keep *keep); /* what costs more is of no interest */
 void tune_keep_add(tune_keep *keep, const tune_found *found);
+void tune_keep_refuse(tune_keep *keep, double need_bytes); /* does not fit */
 void tune_keep_merge(tune_keep *keep, const tune_keep *other);
 uint64_t tune_keep_near(tune_keep *keep); /* plans within the error of the best */
 
@@ -198,6 +199,30 @@ typedef void (*tune_job_fn)(void *user, uint32_t thread, uint32_t index);
 /* Calls fn for every index; each index once, on one of `threads` threads, the caller's being 0. */
 void tune_pool_run(uint32_t threads, uint32_t count, tune_job_fn fn, void *user);
 double tune_clock_s(void);
+
+/* ---- baseline.c, finalists.c ------------------------------------------------------------------
+ */
+
+/* List of {lever, tokens_per_s_per_gpu, gain_frac} that sums to the gain of best on start. */
+orr_status tune_attribute(orr_arena *arena, orr_engine *engine, const tune_world *world,
+                          double compute_factor, double fits_bytes, const orr_plan *start,
+                          const orr_plan *best, orr_tree **out, orr_err *err);
+/* Probability of each of `count` plans to be the fastest of them. */
+void tune_win_chances(const orr_projection *plan, uint32_t count, double *chance);
+/* Data-parallel degree, micro-batches and transfers from the rest; false where it does not divide.
+ */
+bool tune_settle(const tune_world *world, orr_plan *plan);
+/* List of {key, value, verdict, change_frac | why}: each number doubled and halved. */
+orr_status tune_neighbours(orr_arena *arena, orr_engine *engine, const tune_world *world,
+                           double compute_factor, double fits_bytes, const orr_plan *best,
+                           orr_tree **out, orr_err *err);
+/* Bytes that a plan of the world may need. */
+double tune_fits_bytes(const tune_space *space, const tune_world *world);
+
+/* ---- measured.c ------------------------------------------------------------------------------ */
+
+/* The factor on compute that measured plans imply, and a list of what they were projected at. */
+orr_status tune_anchor(tune_space *space, orr_engine *engine, orr_tree **out, orr_err *err);
 
 /* ---- write.c --------------------------------------------------------------------------------- */
 

@@ -18,7 +18,9 @@ static orr_status write_plan(writer *w, const tune_world *world, const orr_plan 
     orr_resolved *r = ORR_NEW(w->arena, orr_resolved);
     *r = world->base;
     r->plan = *plan;
-    ORR_TRY(orr_project(w->engine, w->arena, r, NULL, projection, err));
+    orr_anchor anchor = {.factor = w->space->compute_factor};
+    bool anchored = w->space->request->measured != NULL;
+    ORR_TRY(orr_project(w->engine, w->arena, r, anchored ? &anchor : NULL, projection, err));
     orr_tree *map = orr_tree_new_map(w->arena);
     (void)orr_tree_put(w->arena, map, "plan", orr_plan_write(w->arena, r));
     const orr_tree *all = orr_projection_write(w->arena, projection);
@@ -39,11 +41,6 @@ static orr_status write_plan(writer *w, const tune_world *world, const orr_plan 
     return ORR_OK;
 }
 
-static orr_status write_found(writer *w, const tune_found *found, orr_tree **out, orr_err *err) {
-    orr_projection projection;
-    return write_plan(w, &w->space->world[found->world], &found->plan, out, &projection, err);
-}
-
 /* ---- choices --------------------------------------------------------------------------------- */
 
 /* Two plans are much the same when their splits and schedule are. */
@@ -55,26 +52,63 @@ static bool alike(const tune_found *a, const tune_found *b) {
            a->plan.batch.mbs == b->plan.batch.mbs && a->plan.shard.kind == b->plan.shard.kind;
 }
 
-enum { SHOWN = 10 };
+enum { SHOWN = 10, CANDIDATES = 24, FINALISTS = 3 };
 
-static orr_status write_top(writer *w, orr_tree *result, orr_err *err) {
+typedef struct candidates {
+    uint32_t count, found[CANDIDATES]; /* index into keep.top */
+    orr_projection projection[CANDIDATES];
+    orr_tree *entry[CANDIDATES];
+    double chance[CANDIDATES];
+} candidates;
+
+static orr_status write_found(writer *w, const tune_found *found, orr_tree **out,
+                              orr_projection *projection, orr_err *err) {
+    return write_plan(w, &w->space->world[found->world], &found->plan, out, projection, err);
+}
+
+/* The best, each of another kind. */
+static orr_status choose(writer *w, candidates *c, orr_err *err) {
     const tune_keep *keep = &w->outcome->keep;
-    orr_tree *list = orr_tree_put(w->arena, result, "top", orr_tree_new_list(w->arena));
-    uint32_t chosen[SHOWN], count = 0;
-    for (uint32_t i = 0; i < keep->top_count && count < SHOWN; i++) {
+    for (uint32_t i = 0; i < keep->top_count && c->count < CANDIDATES; i++) {
         bool known = false;
-        for (uint32_t k = 0; k < count && !known; k++) {
-            known = alike(&keep->top[i], &keep->top[chosen[k]]);
+        for (uint32_t k = 0; k < c->count && !known; k++) {
+            known = alike(&keep->top[i], &keep->top[c->found[k]]);
         }
-        if (known) {
-            continue;
+        if (!known) {
+            c->found[c->count] = i;
+            ORR_TRY(
+                write_found(w, &keep->top[i], &c->entry[c->count], &c->projection[c->count], err));
+            c->count++;
         }
-        chosen[count++] = i;
-        orr_tree *one = NULL;
-        ORR_TRY(write_found(w, &keep->top[i], &one, err));
-        (void)orr_tree_push(w->arena, list, one);
     }
+    tune_win_chances(c->projection, c->count, c->chance);
     return ORR_OK;
+}
+
+static void write_top(writer *w, const candidates *c, orr_tree *result) {
+    orr_tree *list = orr_tree_put(w->arena, result, "top", orr_tree_new_list(w->arena));
+    for (uint32_t i = 0; i < c->count && i < SHOWN; i++) {
+        (void)orr_tree_push(w->arena, list, orr_tree_copy(w->arena, c->entry[i]));
+    }
+}
+
+static void write_finalists(writer *w, const candidates *c, orr_tree *result) {
+    orr_tree *list = orr_tree_put(w->arena, result, "finalists", orr_tree_new_list(w->arena));
+    bool taken[CANDIDATES] = {false};
+    double together = 0;
+    for (uint32_t n = 0; n < FINALISTS && n < c->count; n++) {
+        uint32_t best = CANDIDATES;
+        for (uint32_t i = 0; i < c->count; i++) {
+            if (!taken[i] && (best == CANDIDATES || c->chance[i] > c->chance[best])) {
+                best = i;
+            }
+        }
+        taken[best] = true;
+        together += c->chance[best];
+        orr_tree *one = orr_tree_push(w->arena, list, orr_tree_copy(w->arena, c->entry[best]));
+        orr_tree_put_real(w->arena, one, "p_best", c->chance[best]);
+    }
+    orr_tree_put_real(w->arena, result, "finalists_p_best", together);
 }
 
 static orr_status write_front(writer *w, orr_tree *result, orr_err *err) {
@@ -82,10 +116,75 @@ static orr_status write_front(writer *w, orr_tree *result, orr_err *err) {
     orr_tree *list = orr_tree_put(w->arena, result, "pareto", orr_tree_new_list(w->arena));
     uint32_t step = keep->front_count > SHOWN ? keep->front_count / SHOWN : 1;
     for (uint32_t i = 0; i < keep->front_count; i += step) {
+        orr_projection projection;
         orr_tree *one = NULL;
-        ORR_TRY(write_found(w, &keep->front[i], &one, err));
+        ORR_TRY(write_found(w, &keep->front[i], &one, &projection, err));
         (void)orr_tree_push(w->arena, list, one);
     }
+    return ORR_OK;
+}
+
+/* ---- against another plan -------------------------------------------------------------------- */
+
+static bool same_work(const orr_resolved *a, const orr_resolved *b) {
+    return strcmp(a->model->name, b->model->name) == 0 &&
+           strcmp(a->cluster->accelerator->name, b->cluster->accelerator->name) == 0 &&
+           strcmp(a->software->name, b->software->name) == 0 && a->plan.gpus == b->plan.gpus &&
+           a->plan.gbs == b->plan.gbs && a->plan.batch.seq == b->plan.batch.seq;
+}
+
+static orr_status write_baseline(writer *w, orr_tree *result, orr_err *err) {
+    const tune_keep *keep = &w->outcome->keep;
+    orr_resolved *start = ORR_NEW(w->arena, orr_resolved);
+    orr_violation broken[ORR_MAX_VIOLATIONS];
+    if (w->space->request->baseline == NULL) {
+        (void)orr_tree_put(w->arena, result, "baseline", orr_tree_null(w->arena));
+        return ORR_OK;
+    }
+    ORR_TRY(orr_plan_resolve(w->arena, w->space->request->baseline, start, err));
+    bool legal = orr_plan_legal(start);
+    orr_tree *entry = NULL;
+    if (legal) {
+        tune_world alone = {.base = *start};
+        orr_projection projection;
+        ORR_TRY(write_plan(w, &alone, &start->plan, &entry, &projection, err));
+        orr_tree_put_bool(w->arena, entry, "legal", true);
+        const tune_found *best = keep->top_count > 0 ? &keep->top[0] : NULL;
+        const tune_world *world = best != NULL ? &w->space->world[best->world] : NULL;
+        if (best != NULL && same_work(&world->base, start)) {
+            orr_tree *levers = NULL;
+            ORR_TRY(tune_attribute(w->arena, w->engine, world, w->space->compute_factor,
+                                   tune_fits_bytes(w->space, world), &start->plan, &best->plan,
+                                   &levers, err));
+            (void)orr_tree_put(w->arena, entry, "attribution", levers);
+            orr_tree_put_real(w->arena, entry, "gain_frac", projection.step_s / best->step_s - 1);
+        }
+    } else {
+        entry = orr_tree_new_map(w->arena);
+        (void)orr_tree_put(w->arena, entry, "plan", orr_plan_write(w->arena, start));
+        orr_tree_put_bool(w->arena, entry, "legal", false);
+        uint32_t count = orr_plan_check(w->arena, start, broken);
+        orr_tree *rules = orr_tree_put(w->arena, entry, "rules", orr_tree_new_list(w->arena));
+        for (uint32_t i = 0; i < count && i < ORR_MAX_VIOLATIONS; i++) {
+            orr_tree *rule = orr_tree_push(w->arena, rules, orr_tree_new_map(w->arena));
+            orr_tree_put_text(w->arena, rule, "id", broken[i].rule);
+            orr_tree_put_text(w->arena, rule, "message", broken[i].message);
+        }
+    }
+    (void)orr_tree_put(w->arena, result, "baseline", entry);
+    return ORR_OK;
+}
+
+static orr_status write_neighbours(writer *w, orr_tree *result, orr_err *err) {
+    const tune_keep *keep = &w->outcome->keep;
+    if (keep->top_count == 0) {
+        return ORR_OK;
+    }
+    const tune_world *world = &w->space->world[keep->top[0].world];
+    orr_tree *list = NULL;
+    ORR_TRY(tune_neighbours(w->arena, w->engine, world, w->space->compute_factor,
+                            tune_fits_bytes(w->space, world), &keep->top[0].plan, &list, err));
+    (void)orr_tree_put(w->arena, result, "neighbours", list);
     return ORR_OK;
 }
 
@@ -94,9 +193,10 @@ static void write_certificate(writer *w, orr_tree *result) {
     tune_keep *keep = &o->keep;
     orr_tree *map = orr_tree_put(w->arena, result, "certificate", orr_tree_new_map(w->arena));
     uint64_t pruned = keep->pruned_time + keep->pruned_memory + keep->unanswered;
-    double gap = o->complete || !isfinite(tune_keep_best(keep))
-                     ? 0
-                     : orr_max_f64(0, 1 - o->least_open / tune_keep_best(keep));
+    bool found = keep->top_count > 0;
+    double gap = o->complete ? 0
+                 : found     ? orr_max_f64(0, 1 - o->least_open / tune_keep_best(keep))
+                             : 1;
     orr_tree_put_int(w->arena, map, "space", (int64_t)w->space->count);
     orr_tree_put_int(w->arena, map, "evaluated", (int64_t)keep->evaluated);
     orr_tree_put_int(w->arena, map, "pruned", (int64_t)pruned);
@@ -116,18 +216,31 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
                       orr_tree **result, orr_err *err) {
     writer w = {.space = space, .engine = engine, .arena = space->arena, .outcome = outcome};
     const tune_keep *keep = &outcome->keep;
-    orr_tree *map = orr_tree_new_map(w.arena), *best = NULL;
-    if (keep->top_count > 0) {
-        ORR_TRY(write_found(&w, &keep->top[0], &best, err));
-    }
-    (void)orr_tree_put(w.arena, map, "best", best != NULL ? best : orr_tree_null(w.arena));
+    orr_tree *map = orr_tree_new_map(w.arena);
+    candidates *c = ORR_NEW(w.arena, candidates);
+    ORR_TRY(choose(&w, c, err));
+    (void)orr_tree_put(w.arena, map, "best",
+                       c->count > 0 ? orr_tree_copy(w.arena, c->entry[0]) : orr_tree_null(w.arena));
     write_certificate(&w, map);
     orr_tree_put_real(w.arena, map, "rate_per_s",
                       outcome->wall_s > 0 ? (double)keep->evaluated / outcome->wall_s : 0);
     orr_tree_put_real(w.arena, map, "wall_s", outcome->wall_s);
     orr_tree_put_int(w.arena, map, "threads", outcome->threads);
-    ORR_TRY(write_top(&w, map, err));
+    if (outcome->interrupted) {
+        orr_tree_put_bool(w.arena, map, "interrupted", true);
+    }
+    if (c->count == 0) {
+        orr_tree *verdict = orr_tree_put(w.arena, map, "verdict", orr_tree_new_map(w.arena));
+        orr_tree_put_bool(w.arena, verdict, "fits", false);
+        if (keep->least_need_bytes > 0) {
+            orr_tree_put_real(w.arena, map, "least_need_bytes", keep->least_need_bytes);
+        }
+    }
+    write_top(&w, c, map);
     ORR_TRY(write_front(&w, map, err));
+    write_finalists(&w, c, map);
+    ORR_TRY(write_baseline(&w, map, err));
+    ORR_TRY(write_neighbours(&w, map, err));
     *result = map;
     return ORR_OK;
 }
