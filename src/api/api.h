@@ -39,7 +39,8 @@ typedef enum orr_args_bit {
     ORR_ARGS_PLANS = 1 << 8,     /* plans: up to 16 overrides of the base */
     ORR_ARGS_AXES = 1 << 9,      /* axes to move */
     ORR_ARGS_WITH = 1 << 10,     /* with: one other plan's overrides, required */
-    ORR_ARGS_MEASURE = 1 << 13,  /* what measure takes */
+    ORR_ARGS_MEASURED = 1 << 11, /* measured: what was seen of some plans */
+    ORR_ARGS_MEASURE = 1 << 12,  /* what measure takes */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
@@ -75,6 +76,7 @@ orr_status orr_command_evaluate(orr_job *job, orr_err *err);
 orr_status orr_command_explain(orr_job *job, orr_err *err);
 orr_status orr_command_neighbors(orr_job *job, orr_err *err);
 orr_status orr_command_compare(orr_job *job, orr_err *err);
+orr_status orr_command_next(orr_job *job, orr_err *err);
 orr_status orr_command_sensitivity(orr_job *job, orr_err *err);
 
 /* JSON Schema of a command's arguments: strict, from its fields. */

@@ -1,6 +1,7 @@
 /* Commands that ask many projections: the tool belt over orr_call itself. */
 #include <string.h>
 
+#include "agent/planner.h"
 #include "api/api.h"
 #include "base/err.h"
 #include "belt/belt.h"
@@ -115,4 +116,64 @@ orr_status orr_command_sensitivity(orr_job *job, orr_err *err) {
     orr_oracle oracle = oracle_of(job);
     ORR_TRY(base_of(job, &base, err));
     return orr_belt_sensitivity(&oracle, job->arena, base, job->result, err);
+}
+
+/* ---- what to measure next ------------------------------------------------------------------- */
+
+/* Measured plans are found among the candidates by what they resolve to. */
+static orr_status observe(orr_job *job, const orr_tree *base, const orr_tree *measured,
+                          orr_planner *planner, orr_err *err) {
+    for (size_t i = 0; i < orr_tree_size(measured); i++) {
+        const orr_tree *one = orr_tree_at(measured, i);
+        const orr_tree *figure = orr_tree_get(one, "tokens_per_s_per_gpu");
+        orr_belt_plan plan;
+        ORR_TRY(orr_belt_project(planner->oracle, job->arena, base, orr_tree_get(one, "plan"),
+                                 &plan, err));
+        uint32_t c = 0;
+        while (c < planner->count && strcmp(planner->plan[c].id, plan.id) != 0) {
+            c++;
+        }
+        double tokens_per_s_per_gpu = orr_tree_real(figure, -1);
+        if (figure == NULL || tokens_per_s_per_gpu < 0) {
+            return orr_fail(err, ORR_E_SCHEMA,
+                            "measurement %zu lacks tokens_per_s_per_gpu (0: out of memory)", i);
+        }
+        if (c == planner->count) {
+            orr_job_warn(job, "measured-elsewhere", NULL,
+                         "measurement %zu is of no candidate, and tells nothing", i);
+        } else {
+            orr_planner_observe(planner, c, tokens_per_s_per_gpu);
+        }
+    }
+    return ORR_OK;
+}
+
+orr_status orr_command_next(orr_job *job, orr_err *err) {
+    const orr_tree *base = NULL, *plans = NULL, *measured = NULL;
+    orr_oracle oracle = oracle_of(job);
+    orr_planner *planner = ORR_NEW(job->arena, orr_planner);
+    ORR_TRY(base_of(job, &base, err));
+    ORR_TRY(tree_argument(job, "plans", &plans, err));
+    if (orr_tree_get(job->args, "measured") != NULL) {
+        ORR_TRY(tree_argument(job, "measured", &measured, err));
+    }
+    if (orr_tree_kind_of(plans) != ORR_TREE_LIST || orr_tree_size(plans) > ORR_PLANNER_MAX) {
+        return orr_fail(err, ORR_E_SCHEMA, "plans must be a list of 1 to %d maps", ORR_PLANNER_MAX);
+    }
+    ORR_TRY(orr_planner_open(&oracle, job->arena, base, plans, 1, planner, err));
+    ORR_TRY(observe(job, base, measured, planner, err));
+    job->result = orr_planner_write(job->arena, planner);
+    orr_planner_choice choice = orr_planner_next(planner, 0);
+    if (choice.candidate == UINT32_MAX) {
+        (void)orr_tree_put(job->arena, job->result, "next", orr_tree_null(job->arena));
+        return ORR_OK;
+    }
+    orr_tree *next = orr_tree_put(job->arena, job->result, "next", orr_tree_new_map(job->arena));
+    orr_tree_put_int(job->arena, next, "candidate", choice.candidate);
+    (void)orr_tree_put(job->arena, next, "plan",
+                       orr_tree_copy(job->arena, planner->overrides[choice.candidate]));
+    orr_tree_put_real(job->arena, next, "expected_gain_frac", choice.gain_frac);
+    orr_tree_put_real(job->arena, next, "gain_frac_per_s", choice.per_s);
+    orr_tree_put_real(job->arena, next, "measure_s", choice.cost_s);
+    return ORR_OK;
 }

@@ -56,6 +56,10 @@ const orr_command orr_command_table[] = {
      &orr_catalog_fabrics},
     {"fabric show", "catalog", "what a fabric attains", "infiniband", ORR_ARGS_NAME,
      orr_command_show, &orr_catalog_fabrics},
+    {"next", "evidence", "which of these plans to measure next, and what that is worth",
+     "--model mixtral-8x22b --hardware mi355x --gpus 32 --gbs 96 --seq 4096 --pp 2 --ep 8 "
+     "--plans '[{\"vpp\": 2, \"schedule\": \"zbv\"}, {\"vpp\": 4}, {\"pp\": 4, \"vpp\": 7}]'",
+     BELT_ARGS | ORR_ARGS_PLANS | ORR_ARGS_MEASURED, orr_command_next, NULL},
     {"validate", "evidence",
      "how right the projections are: against published runs, counts and recorded schedules",
      "--runs data/validation/runs.csv --models data/validation/models.json "
@@ -141,6 +145,11 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         add_field(arena, fields, "plans", "maps", REQUIRED_FLAG,
                   "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
                   "or YAML, or the path of a file that holds it");
+    }
+    if ((command->args & ORR_ARGS_MEASURED) != 0) {
+        add_field(arena, fields, "measured", "maps", AS_FLAG,
+                  "list of {plan, tokens_per_s_per_gpu} that were measured, plan as in plans; 0 "
+                  "tokens: it ran out of memory; as text or file like plans");
     }
     if ((command->args & ORR_ARGS_AXES) != 0) {
         add_field(arena, fields, "axes", "texts", AS_FLAG,

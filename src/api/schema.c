@@ -16,7 +16,7 @@ static const struct {
              {"text", {"string"}},
              {"choice", {"string"}},
              {"choices", {"string", "array"}},
-             {"any", {"string", "integer", "object"}},
+             {"any", {"string", "integer", "object", "array"}},
              {"texts", {"string", "array"}},
              {"map", {"object", "string"}},
              {"maps", {"array", "string"}}};
