@@ -72,7 +72,7 @@ async def session(mode):
         assert len(tools) >= 15, tools
         called = 0
         for tool in tools:
-            if tool.name == "validate":  # minutes of work on files that may not be there
+            if tool.name in {"validate", "calibrate", "measure"}:  # minutes of work, files of the user's
                 continue
             result = await client.call_tool(tool.name, example(tool.name), progress_callback=on_progress)
             assert not result.is_error, (tool.name, result.content[0].text[:400])
