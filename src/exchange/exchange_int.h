@@ -18,6 +18,7 @@ void orr_import_finish(const importer *im, const char *format, orr_import *out);
 /* Where a key was read; line 0 where nothing in the file says it. */
 void orr_import_put_text(importer *im, const char *key, const char *value, uint32_t line);
 void orr_import_put_int(importer *im, const char *key, int64_t value, uint32_t line);
+void orr_import_put_real(importer *im, const char *key, double value, uint32_t line);
 void orr_import_put(importer *im, const char *key, orr_tree *value, uint32_t line);
 void orr_import_assume(importer *im, const char *key, const char *value, const char *why);
 /* why may be NULL: the name is simply not known. */

@@ -264,6 +264,30 @@ static void put_recompute(exporter *x) {
     }
 }
 
+static void option_real(exporter *x, const char *name, double value) {
+    orr_text_format(&x->text, "--%s %.6g\n", name, value);
+}
+
+/* Capacity, imbalance, and what goes to host memory. */
+static void put_load(exporter *x) {
+    double capacity = orr_tree_real(node(x, "capacity"), 0);
+    double share = orr_tree_real(node(x, "offload_optimizer"), 0);
+    if (capacity > 0) {
+        option_real(x, "moe-expert-capacity-factor", capacity);
+        flag(x, "moe-pad-expert-input-to-capacity");
+    }
+    if (node(x, "imbalance") != NULL && !is(x, "imbalance", "balanced")) {
+        lose(x, "imbalance", "stated", "how routing turns out is no setting");
+    }
+    if (number(x, "offload_layers", 0) > 0) {
+        option_int(x, "cpu-offloading-num-layers", number(x, "offload_layers", 0));
+    }
+    if (share > 0) {
+        flag(x, "optimizer-cpu-offload");
+        option_real(x, "optimizer-offload-fraction", share);
+    }
+}
+
 static void put_kernels(exporter *x) {
     if (is(x, "attention", "unfused")) {
         option(x, "attention-backend", "unfused");
@@ -290,6 +314,7 @@ static void put_kernels(exporter *x) {
     } else if (word(x, "dispatch")[0] != '\0') {
         lose(x, "dispatch", word(x, "dispatch"), "Megatron-LM has no such dispatch; Primus has");
     }
+    put_load(x);
 }
 
 /* ---- model ---------------------------------------------------------------------------------- */

@@ -37,6 +37,10 @@ void orr_import_put_int(importer *im, const char *key, int64_t value, uint32_t l
     orr_import_put(im, key, orr_tree_new_int(im->arena, value), line);
 }
 
+void orr_import_put_real(importer *im, const char *key, double value, uint32_t line) {
+    orr_import_put(im, key, orr_tree_new_real(im->arena, value), line);
+}
+
 void orr_import_assume(importer *im, const char *key, const char *value, const char *why) {
     orr_tree *entry = orr_tree_push(im->arena, im->assumed, orr_tree_new_map(im->arena));
     orr_tree_put_text(im->arena, entry, "key", key);

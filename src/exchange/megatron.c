@@ -406,6 +406,12 @@ static void split_keys(megatron *m) {
         orr_import_put_int(im, "etp", orr_megatron_int(m, "tensor-model-parallel-size"),
                            orr_megatron_line(m, "tensor-model-parallel-size"));
     }
+    if (orr_megatron_has(m, "moe-expert-capacity-factor") &&
+        orr_megatron_flag(m, "moe-pad-expert-input-to-capacity")) {
+        double capacity = orr_megatron_real(m, "moe-expert-capacity-factor");
+        orr_import_put_real(im, "capacity", capacity,
+                            orr_megatron_line(m, "moe-expert-capacity-factor"));
+    }
     const char *dispatcher = orr_megatron_text(m, "moe-token-dispatcher-type");
     uint32_t line = orr_megatron_line(m, "moe-token-dispatcher-type");
     bool flex = strcmp(dispatcher, "flex") == 0;
@@ -624,6 +630,20 @@ static void recompute_ids(megatron *m) {
                                        (long long)count));
 }
 
+/* What goes to host memory. */
+static void offload_keys(megatron *m) {
+    int64_t layers = orr_megatron_int(m, "cpu-offloading-num-layers");
+    if (layers > 0) {
+        orr_import_put_int(m->im, "offload_layers", layers,
+                           orr_megatron_line(m, "cpu-offloading-num-layers"));
+    }
+    if (orr_megatron_flag(m, "optimizer-cpu-offload")) {
+        orr_import_put_real(m->im, "offload_optimizer",
+                            orr_megatron_real(m, "optimizer-offload-fraction"),
+                            orr_megatron_line(m, "optimizer-cpu-offload"));
+    }
+}
+
 static void recompute_keys(megatron *m) {
     importer *im = m->im;
     if (orr_megatron_text(m, "recompute-layer-ids")[0] != '\0') {
@@ -745,5 +765,6 @@ void orr_megatron_keys(importer *im, const settings *list, const megatron_ground
     sharding_keys(&m);
     overlap_keys(&m);
     recompute_keys(&m);
+    offload_keys(&m);
     kernel_keys(&m);
 }

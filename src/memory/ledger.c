@@ -60,9 +60,9 @@ static void add_parts(writer *to, const orr_chunk *kind, uint32_t end, uint32_t 
                       double count) {
     for (uint32_t p = 0; p < end; p++) {
         const orr_part *part = &kind->part[p];
-        double inputs = orr_memory_inputs(to->w->plan, part->checkpointed);
-        add_layers(to, part->object, chunk, count * (part->count - part->checkpointed),
-                   count * inputs, count * part->count);
+        orr_kept_layers held = orr_memory_kept_layers(to->w->plan, kind, p);
+        add_layers(to, part->object, chunk, count * held.plain, count * held.inputs,
+                   count * part->count);
     }
 }
 

@@ -133,6 +133,13 @@ void orr_memory_weigh_kept(orr_weighed *weighed);
 const orr_object_bytes *orr_memory_object(const orr_weighed *weighed, const orr_object *object);
 /* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
 uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers);
+/* Layers of a part whose tensors the device holds between forward and backward. Of the layers that
+ * go to the host one more is there, coming or going. */
+typedef struct orr_kept_layers {
+    uint32_t plain, inputs;
+    uint32_t away; /* layers of the part, from its front, that wait in host memory */
+} orr_kept_layers;
+orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk, uint32_t part);
 
 /* ---- static.c: bytes that stay all the time -------------------------------------------------- */
 

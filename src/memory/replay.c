@@ -102,6 +102,18 @@ static void forward_layer(player *p, uint32_t slot, const orr_object_bytes *o, b
     }
 }
 
+/* To host memory, and back. */
+static void give_layer(player *p, uint32_t slot, const orr_object_bytes *o, bool checkpointed) {
+    uint32_t modules = checkpointed ? ORR_MODULE_LAYER : p->w->program->modules;
+    for (uint32_t i = saved_blocks(o->object, modules); i-- > 0;) {
+        pop(p, slot);
+    }
+}
+
+static void take_layer(player *p, uint32_t slot, const orr_object_bytes *o, bool checkpointed) {
+    push_saved(p, slot, o->object, checkpointed ? ORR_MODULE_LAYER : p->w->program->modules);
+}
+
 static void backward_layer(player *p, uint32_t slot, const orr_object_bytes *o, bool checkpointed) {
     const orr_object *object = o->object;
     uint32_t modules = checkpointed ? ORR_MODULE_LAYER : p->w->program->modules;
@@ -157,6 +169,9 @@ static void play_forward(player *p, uint32_t chunk, uint32_t micro_batch) {
         const orr_part *part = &kind->chunk->part[i];
         for (uint32_t k = 0; k < part->count; k++) {
             forward_layer(p, slot, kind->part[i], k < part->checkpointed);
+            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i).away) {
+                give_layer(p, slot, kind->part[i], k < part->checkpointed);
+            }
         }
     }
 }
@@ -167,6 +182,9 @@ static void play_backward(player *p, uint32_t chunk, uint32_t micro_batch, bool 
     for (uint32_t i = kind->chunk->part_count; i-- > 0;) {
         const orr_part *part = &kind->chunk->part[i];
         for (uint32_t k = part->count; k-- > 0;) {
+            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i).away) {
+                take_layer(p, slot, kind->part[i], k < part->checkpointed);
+            }
             backward_layer(p, slot, kind->part[i], k < part->checkpointed);
         }
     }

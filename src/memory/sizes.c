@@ -16,6 +16,23 @@ uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers) {
     return units ? (uint32_t)orr_div_up_u64(layers, plan->recompute.layers) : layers;
 }
 
+orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk,
+                                       uint32_t part) {
+    const orr_part *p = &chunk->part[part];
+    uint32_t left = plan->offload.layers, layer = p->object->key.what == ORR_OBJECT_LAYER;
+    for (uint32_t i = 0; i < part && left > 0; i++) {
+        if (chunk->part[i].object->key.what == ORR_OBJECT_LAYER) {
+            left -= orr_min_u32(left, chunk->part[i].count);
+        }
+    }
+    uint32_t away = layer ? orr_min_u32(left, p->count) : 0;
+    away -= away > 0; /* the one on its way */
+    uint32_t whole = orr_min_u32(away, p->checkpointed);
+    return (orr_kept_layers){.plain = p->count - p->checkpointed - (away - whole),
+                             .inputs = orr_memory_inputs(plan, p->checkpointed - whole),
+                             .away = away};
+}
+
 /* Loss tensors are listed last. */
 static uint32_t plain_count(const orr_object *object) {
     return object->saved_count - orr_min_u32(object->saved_count, object->saved_loss_count);
@@ -112,11 +129,11 @@ static orr_instant before(const orr_weighed *w, const orr_kind_bytes *kind, uint
     for (uint32_t p = 0; p < part; p++) {
         const orr_part *q = &kind->chunk->part[p];
         const orr_object_bytes *o = kind->part[p];
-        double inputs = orr_memory_inputs(w->plan, q->checkpointed);
-        at.bytes += (q->count - q->checkpointed) * o->kept + inputs * o->input;
+        orr_kept_layers held = orr_memory_kept_layers(w->plan, kind->chunk, p);
+        at.bytes += held.plain * o->kept + held.inputs * o->input;
         at.bytes += q->count * o->loss;
         at.loss_held += q->count * o->loss;
-        at.slack += (q->count - q->checkpointed) * o->kept_slack + inputs * o->input_slack;
+        at.slack += held.plain * o->kept_slack + held.inputs * o->input_slack;
         at.slack += q->count * o->loss_slack;
     }
     return at;
@@ -151,8 +168,8 @@ static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
         const orr_part *part = &chunk->part[p];
         const orr_object_bytes *o = kind->part[p];
         const orr_transient *t = &o->object->transient;
-        uint32_t plain = part->count - part->checkpointed;
-        uint32_t inputs = orr_memory_inputs(w->plan, part->checkpointed);
+        orr_kept_layers held = orr_memory_kept_layers(w->plan, chunk, p);
+        uint32_t plain = held.plain, inputs = held.inputs;
         bool has_loss = o->loss_fwd > 0 || o->loss_bwd > 0 || o->loss > 0;
         orr_instant at = before(w, kind, p);
 

@@ -175,6 +175,10 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     item[ORR_ITEM_EXP_AVG_EXPERT] = numeric->exp_avg_bytes * expert.state;
     item[ORR_ITEM_EXP_AVG_SQ_DENSE] = numeric->exp_avg_sq_bytes * dense.state;
     item[ORR_ITEM_EXP_AVG_SQ_EXPERT] = numeric->exp_avg_sq_bytes * expert.state;
+    double here = 1 - plan->offload.optimizer_permille / 1000.0;
+    for (uint32_t i = ORR_ITEM_MASTER_DENSE; i <= ORR_ITEM_EXP_AVG_SQ_EXPERT; i++) {
+        item[i] = ceil(here * item[i]);
+    }
     if (w->dense_shards > 1 && !shards_params(plan)) {
         item[ORR_ITEM_DDP_BUCKETS] =
             floor(w->software->ddp_bucket_bytes * (dense.real + expert.real));
@@ -188,7 +192,7 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
 
     bool copies_grads = numeric->grad_bytes < 4 && numeric->master_bytes == 4 &&
                         numeric->exp_avg_bytes == 4 && accumulated <= 0;
-    double states = dense.state + expert.state;
+    double states = ceil(here * (dense.state + expert.state));
     out->optimizer_temp = (copies_grads ? 4 * states : 0) +
                           (w->software->optimizer_foreach ? numeric->exp_avg_sq_bytes * states : 0);
 }

@@ -125,6 +125,17 @@ static const orr_field fields[KEY_COUNT] = {
     ENUM_KEY(KEY_EXP_AVG_SQ_DTYPE, exp_avg_sq_dtype, moment_dtypes,
              "Second moment of the optimizer; default fp32."),
     ENUM_KEY(KEY_OPTIMIZER, optimizer, optimizers, "Optimizer; default adam."),
+    TREE_KEY(KEY_IMBALANCE, imbalance,
+             "Routing of tokens to experts: balanced, a number (rows of the fullest rank over the "
+             "mean), power:A (popularity falls as rank^-A), or a list of loads, one an expert; "
+             "default balanced."),
+    KEY(KEY_CAPACITY, "capacity", REAL, capacity, 0, 64, NULL, NULL,
+        "Capacity factor: experts take so many times the mean, padded; what is above is dropped; "
+        "0 or default: dropless."),
+    U32_KEY(KEY_OFFLOAD_LAYERS, offload_layers, 0, ORR_MAX_LAYERS,
+            "Layers of each chunk whose activations wait in host memory; default 0."),
+    KEY(KEY_OFFLOAD_OPTIMIZER, "offload_optimizer", REAL, offload_optimizer, 0, 1, NULL, NULL,
+        "Share of the optimizer's states in host memory; default 0."),
 };
 
 const char *orr_plan_key_name(plan_key key) {

@@ -64,8 +64,15 @@ typedef struct orr_split {
     uint32_t tp, cp, ep, etp;
     uint8_t sp;      /* sequence-parallel regions */
     uint8_t cp_kind; /* orr_cp_kind */
-    uint8_t reserved[2];
+    /* Token copies of the fullest expert rank over the mean, in ORR_LOAD_ONE-ths: imbalance, or the
+     * capacity that rows are padded to. 0: balanced. */
+    uint16_t load;
 } orr_split;
+enum { ORR_LOAD_ONE = 256 };
+/* The fullest expert rank's rows over the mean. */
+static inline double orr_split_load(const orr_split *split) {
+    return split->load > 0 ? (double)split->load / ORR_LOAD_ONE : 1;
+}
 typedef struct orr_pipe {
     uint32_t pp, vpp;
     uint32_t group;                     /* micro-batches a virtual-stage group; 0: pp */
@@ -104,6 +111,12 @@ typedef struct orr_shard {
     uint8_t reserved[3];
 } orr_shard;
 
+/* What waits in host memory. Its transfers are taken as hidden. */
+typedef struct orr_offload {
+    uint32_t layers;             /* activations of so many layers of a chunk, from the front */
+    uint32_t optimizer_permille; /* of the optimizer's states */
+} orr_offload;
+
 /* A Megatron layout string taken apart: what each stage of the chain holds. Lives in the arena of
  * the request that read it. */
 typedef struct orr_layout {
@@ -125,6 +138,7 @@ typedef struct orr_plan {
     orr_variant variant; /* the software's, with the plan's overrides */
     orr_recompute recompute;
     orr_shard shard;
+    orr_offload offload;
     const orr_layout *layout; /* NULL: none; not part of any memo key, see pipe.layout_hash */
 } orr_plan;
 

@@ -60,6 +60,10 @@ typedef enum plan_key {
     KEY_EXP_AVG_DTYPE,
     KEY_EXP_AVG_SQ_DTYPE,
     KEY_OPTIMIZER,
+    KEY_IMBALANCE,
+    KEY_CAPACITY,
+    KEY_OFFLOAD_LAYERS,
+    KEY_OFFLOAD_OPTIMIZER,
     KEY_COUNT
 } plan_key;
 
@@ -72,13 +76,14 @@ struct orr_plan_cache {
 
 /* Keys as read: a value counts only when its bit of `seen` is set. */
 typedef struct plan_keys {
-    const orr_tree *model, *hardware, *cluster, *software, *fabric, *seq;
+    const orr_tree *model, *hardware, *cluster, *software, *fabric, *seq, *imbalance;
     const char *layout, *recompute;
     uint32_t nodes, gpus, gpus_per_node;
     uint32_t tp, pp, vpp, first_layers, last_layers, ep, etp, cp, dp;
     uint32_t mbs, gbs, micro_batches, shard_group, group, memory_limit;
     uint32_t overlap, dropout; /* bits */
-    double nic_Bps;
+    uint32_t offload_layers;
+    double nic_Bps, capacity, offload_optimizer;
     bool sp, fp8_params;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer;
@@ -101,6 +106,9 @@ uint8_t orr_plan_dtype_index(plan_key key, uint8_t bytes);
 /* "none", "full", "selective[:modules]", "block:N", "uniform:N", "unknown". */
 bool orr_recompute_read(const char *text, orr_recompute *out, orr_err *err);
 const char *orr_recompute_name(orr_arena *arena, const orr_recompute *recompute);
+/* How unevenly tokens reach the ranks of experts: rows of the fullest rank over the mean. */
+bool orr_imbalance_read(orr_arena *arena, const orr_tree *node, const orr_model *model, uint32_t ep,
+                        double *out, orr_err *err);
 /* Tokens of a sequence: a whole number, or text such as "8k" (8,192). */
 bool orr_seq_read(const orr_tree *node, uint32_t *out);
 

@@ -417,6 +417,26 @@ static void resolve_experts(resolver *r, orr_plan *plan) {
     }
 }
 
+/* Both words come down to how many rows the fullest rank of experts works on. */
+static void resolve_load(resolver *r, orr_plan *plan) {
+    double load = 1;
+    orr_err err = {0};
+    if (!is_moe(r->out->model)) {
+        return;
+    }
+    if (is_stated(r, KEY_IMBALANCE) &&
+        !orr_imbalance_read(r->arena, r->keys.imbalance, r->out->model, plan->split.ep, &load,
+                            &err)) {
+        foreign_problem(r, KEY_IMBALANCE, &err);
+    }
+    plan->variant.capacity = is_stated(r, KEY_CAPACITY) && r->keys.capacity > 0;
+    if (plan->variant.capacity) {
+        load = r->keys.capacity;
+    }
+    plan->split.load =
+        plan->variant.capacity || load > 1 ? (uint16_t)(load * ORR_LOAD_ONE + 0.5) : 0;
+}
+
 static void resolve_split(resolver *r, orr_plan *plan) {
     const plan_keys *k = &r->keys;
     orr_split *split = &plan->split;
@@ -752,6 +772,12 @@ static void resolve_variant(resolver *r, orr_plan *plan) {
         assume(r, KEY_DROPOUT, what, "the software's default");
     }
     v->fp8_copies = is_fp8(plan->numeric.precision) ? v->fp8_copies : 0;
+    resolve_load(r, plan);
+    plan->offload =
+        (orr_offload){.layers = is_stated(r, KEY_OFFLOAD_LAYERS) ? k->offload_layers : 0,
+                      .optimizer_permille = is_stated(r, KEY_OFFLOAD_OPTIMIZER)
+                                                ? (uint32_t)(1000 * k->offload_optimizer + 0.5)
+                                                : 0};
 }
 
 static void resolve_recompute(resolver *r, orr_plan *plan) {

@@ -55,6 +55,12 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .attention = p->variant.attention,
         .loss = p->variant.loss,
         .dispatch = p->variant.dispatch,
+        .imbalance = p->split.load > 0 && !p->variant.capacity
+                         ? orr_tree_new_real(arena, orr_split_load(&p->split))
+                         : NULL,
+        .capacity = p->variant.capacity ? orr_split_load(&p->split) : 0,
+        .offload_layers = p->offload.layers,
+        .offload_optimizer = p->offload.optimizer_permille / 1000.0,
         .optimizer = p->numeric.optimizer,
         .grad_dtype = orr_plan_dtype_index(KEY_GRAD_DTYPE, p->numeric.grad_bytes),
         .param_dtype =

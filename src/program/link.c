@@ -68,7 +68,9 @@ void orr_link_layer_key(const orr_plan *plan, const orr_layer *layer, orr_object
     if (layer->mlp.experts > 0) {
         key->split.ep = plan->split.ep;
         key->split.etp = plan->split.etp;
+        key->split.load = plan->split.load;
     } else {
+        key->variant.capacity = 0;
         key->variant.dispatch = key->variant.fused_permute = key->variant.probs_in_activation = 0;
     }
 }

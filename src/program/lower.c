@@ -1,6 +1,8 @@
 /* Lowering: from a key to an object. The parts are in lower_*.c and saved.c. */
 #include <string.h>
 
+#include <math.h>
+
 #include "base/err.h"
 #include "base/num.h"
 #include "program/lower_int.h"
@@ -129,6 +131,17 @@ static orr_status check(const orr_object_key *key, orr_err *err) {
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
+/* Token copies that the experts of the fullest rank work on, for `tokens` of each rank: the mean
+ * times the load. A capacity pads every expert to whole rows. */
+static uint64_t rows_of(const orr_object_key *key, uint64_t tokens) {
+    const orr_mlp *mlp = &key->layer.mlp;
+    double rows = (double)(tokens * mlp->topk) * orr_split_load(&key->split);
+    if (key->variant.capacity) {
+        return mlp->experts * (uint64_t)ceil(rows / mlp->experts);
+    }
+    return (uint64_t)ceil(rows);
+}
+
 static orr_sizes sizes_of(const orr_object_key *key) {
     const orr_layer *l = &key->layer;
     const orr_attention *a = &l->attention;
@@ -144,7 +157,7 @@ static orr_sizes sizes_of(const orr_object_key *key) {
     z.ffn = mlp->experts > 0 ? 0 : mlp->ffn / t;
     z.vocab = key->vocab / t;
     if (mlp->experts > 0) {
-        z.rows = z.sharded * mlp->topk * split->etp;
+        z.rows = rows_of(key, z.sharded) * split->etp;
         z.experts = mlp->experts / split->ep;
         z.expert_h = mlp->latent > 0 ? mlp->latent : z.h;
         z.expert_ffn = mlp->expert_ffn / split->etp;

@@ -1,6 +1,7 @@
 /* Mixture of experts: router, exchange of tokens, grouped GEMMs, shared experts.
  *
- * Routing is taken as balanced: every rank's experts get `rows` token copies in all. */
+ * Everything is the fullest rank's: its experts get `rows` token copies in all, which are the mean
+ * times the plan's imbalance, or what a capacity pads to. */
 #include "base/num.h"
 #include "program/lower_int.h"
 
@@ -18,6 +19,11 @@ static double destinations(uint32_t ranks, uint32_t experts, uint32_t topk) {
 
 static bool sends_once(const orr_builder *b) {
     return b->key->variant.dispatch >= ORR_DISPATCH_DEEPEP;
+}
+
+/* An exchange lasts as long as its fullest rank. */
+static uint64_t loaded(const orr_split *split, uint64_t bytes) {
+    return split->load > 0 ? (uint64_t)((double)bytes * orr_split_load(split) + 0.5) : bytes;
 }
 
 /* Moves tokens to their experts (out) or back; the backward mirrors it. */
@@ -47,6 +53,8 @@ static void add_exchange(orr_builder *b, uint16_t name, bool out) {
     } else {
         comm.bytes = back.bytes = 2 * z->sharded * mlp->topk * z->expert_h;
     }
+    comm.bytes = loaded(split, comm.bytes);
+    back.bytes = loaded(split, back.bytes);
     orr_add_comm(b, ORR_PHASE_FORWARD, comm);
     orr_add_comm(b, ORR_PHASE_INPUT_GRAD, back);
 }

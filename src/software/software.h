@@ -82,7 +82,7 @@ typedef struct orr_variant {
     uint8_t activation_fp8; /* the activation's input is kept in fp8 */
     uint8_t vocab_unpadded; /* else the vocabulary is padded to a multiple of 128 x tp */
     uint8_t separate_projections; /* q, k, v and gate, up are products of their own */
-    uint8_t reserved;
+    uint8_t capacity; /* of a plan: experts' rows are padded to a capacity, the rest dropped */
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).

@@ -87,6 +87,9 @@ static void random_plan(orr_rng *rng, const orr_software *software, bool experts
     }
     plan.recompute.kind = (uint8_t)orr_rng_below(rng, ORR_RECOMPUTE_UNKNOWN);
     plan.recompute.layers = 1 + orr_rng_below(rng, 3);
+    plan.offload.layers = orr_rng_below(rng, 2) ? orr_rng_below(rng, 6) : 0;
+    plan.offload.optimizer_permille = orr_rng_below(rng, 2) ? orr_rng_below(rng, 1001) : 0;
+    plan.split.load = orr_rng_below(rng, 2) ? (uint16_t)(256 + orr_rng_below(rng, 512)) : 0;
     plan.recompute.modules = plan.recompute.kind == ORR_RECOMPUTE_SELECTIVE
                                  ? orr_rng_below(rng, 256) & (experts ? ~0u : DENSE_MODULES)
                                  : 0;

@@ -76,7 +76,7 @@ static void equal_plans_share_objects(void **state) {
     orr_program first = l.program;
     fixture other;
     fixture_init(&other, fixture_layer(4096, 32, 8, 14336), 32, 128256);
-    other.resolved.plan.split.reserved[0] = 7;    /* what pads a plan must not matter */
+    other.resolved.plan.split.load = 512;         /* experts that a dense layer has not */
     other.resolved.plan.numeric.master_bytes = 2; /* nor what an object does not read */
     other.resolved.plan.shard.dp = 16;
     other.resolved.plan.split.ep = 1;

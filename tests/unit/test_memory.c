@@ -63,6 +63,45 @@ static double states(const bed *b, uint32_t rank) {
            part(b, rank, ORR_PART_MASTER) + part(b, rank, ORR_PART_MOMENTS);
 }
 
+/* Rows of routed experts grow with the load; nothing else of the layer does. */
+static void fuller_experts_hold_more(void **state) {
+    (void)state;
+    static bed b;
+    double activations[3];
+    static const uint16_t loads[] = {2 * ORR_LOAD_ONE, 3 * ORR_LOAD_ONE, 4 * ORR_LOAD_ONE};
+    for (size_t i = 0; i < 3; i++) {
+        set_up(&b, true, 64, 1, 1, 8);
+        b.resolved.plan.split.load = loads[i];
+        evaluate(&b);
+        activations[i] = part(&b, 0, ORR_PART_ACTIVATIONS);
+        tear_down(&b);
+    }
+    assert_true(activations[1] > 1.05 * activations[0]);
+    double first = activations[1] - activations[0], second = activations[2] - activations[1];
+    assert_true(fabs(second - first) < 1e-3 * first); /* linear */
+}
+
+/* Offloaded layers leave one on its way; optimizer states leave their share. */
+static void the_host_takes_what_is_sent(void **state) {
+    (void)state;
+    static bed b;
+    set_up(&b, false, 8, 1, 1, 1);
+    evaluate(&b);
+    double all = part(&b, 0, ORR_PART_ACTIVATIONS), states_all = states(&b, 0);
+    double kept = part(&b, 0, ORR_PART_MASTER) + part(&b, 0, ORR_PART_MOMENTS);
+    b.resolved.plan.offload = (orr_offload){.layers = 17, .optimizer_permille = 500};
+    evaluate(&b);
+    assert_true(fabs(part(&b, 0, ORR_PART_ACTIVATIONS) / all - 0.5) < 0.02); /* 16 of 32 */
+    assert_true(fabs(states_all - states(&b, 0) - kept / 2) < 8);
+    b.resolved.plan.recompute.kind = ORR_RECOMPUTE_FULL;
+    evaluate(&b);
+    double half = part(&b, 0, ORR_PART_ACTIVATIONS);
+    b.resolved.plan.offload.layers = 32;
+    evaluate(&b);
+    assert_true(part(&b, 0, ORR_PART_ACTIVATIONS) < half / 4);
+    tear_down(&b);
+}
+
 /* Bytes a parameter of memory.md §2, for each way of keeping states. */
 static void states_follow_the_table(void **state) {
     (void)state;
@@ -316,6 +355,8 @@ static void the_replay_says_what_does_not_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_table),
+        cmocka_unit_test(fuller_experts_hold_more),
+        cmocka_unit_test(the_host_takes_what_is_sent),
         cmocka_unit_test(experts_have_their_own_shards),
         cmocka_unit_test(in_flight_follows_the_schedule),
         cmocka_unit_test(gpipe_keeps_every_loss),
