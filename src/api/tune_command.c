@@ -11,11 +11,11 @@
 
 typedef struct tune_args {
     const orr_tree *pin, *range;
-    const char *baseline, *measured, *write;
+    const char *baseline, *measured, *write, *store, *trials;
     double margin, p_oom, budget, within;
     uint32_t threads;
     uint8_t objective;
-    bool brute;
+    bool brute, resume;
 } tune_args;
 
 static const char *const objectives[] = {"throughput", "step-time", "time-to-train", "gpus", NULL};
@@ -51,6 +51,10 @@ static const orr_field fields[] = {
                    "default: what FILE states"),
     TEXT(measured, "finalists that were measured: a list of {plan, tokens_per_s_per_gpu}; corrects "
                    "compute by one factor"),
+    TEXT(store,
+         "file (SQLite) that trials and the state of the search go to; a killed search goes on "
+         "with resume"),
+    TEXT(trials, "write the trials of the search as JSON lines to this path; with store"),
     TEXT(write, "folder for a plan file and Megatron arguments of each finalist"),
     {.name = "objective",
      .type = ORR_FIELD_ENUM,
@@ -72,6 +76,11 @@ static const orr_field fields[] = {
      .max = 256,
      .fallback = "1",
      .doc = "threads; the answer is the same for any number"},
+    {.name = "resume",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(tune_args, resume),
+     .fallback = "off",
+     .doc = "go on where the same search was stopped; with store"},
     {.name = "brute",
      .type = ORR_FIELD_BOOL,
      .offset = offsetof(tune_args, brute),
@@ -285,6 +294,20 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     job->inputs = orr_tree_copy(job->arena, keys);
     (void)orr_tree_put(job->arena, job->inputs, "pin", pins);
     (void)orr_tree_put(job->arena, job->inputs, "range", ranges);
-    ORR_TRY(orr_tune(job->ctx->engine, job->arena, &request, &job->result, err));
+    if (args.store == NULL && (args.resume || args.trials != NULL)) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "--resume and --trials need --store, the file with the "
+                        "search's state");
+    }
+    request.resume = args.resume;
+    if (args.store != NULL) {
+        ORR_TRY(orr_store_open(args.store, &request.store, err));
+    }
+    orr_status status = orr_tune(job->ctx->engine, job->arena, &request, &job->result, err);
+    orr_store_close(request.store);
+    ORR_TRY(status);
+    if (args.trials != NULL) {
+        ORR_TRY(orr_os_write_file(args.trials, request.trials, strlen(request.trials), err));
+    }
     return export_all(job, &args, &start, err);
 }

@@ -393,29 +393,69 @@ static bool go_on(const search *s, const tally *t, tune_outcome *out) {
     return more && (request->budget_s <= 0 || spent_s < request->budget_s);
 }
 
-static void run_rounds(search *s, tune_outcome *out) {
+/* Once a second; a new best as soon as its round is done. */
+static bool note_round(search *s, const tune_outcome *out, uint32_t next, uint32_t round,
+                       double best_before, double *saved_s, double start_s) {
+    const tune_space *space = s->space;
+    double now_s = tune_clock_s();
+    orr_err err = {0};
+    if (space->request->store == NULL) {
+        return true;
+    }
+    orr_status status = ORR_OK;
+    if (tune_keep_best(s->keep) < best_before) {
+        status =
+            tune_store_found(space, out->key, "incumbent", &s->keep->top[0], now_s - start_s, &err);
+    }
+    if (status == ORR_OK && now_s - *saved_s >= 1) {
+        *saved_s = now_s;
+        status = tune_checkpoint_save(space, out->key, s->keep, next, round, &err);
+    }
+    if (status != ORR_OK) {
+        fail(s, &err);
+    }
+    return status == ORR_OK;
+}
+
+static void leave_open(search *s, tune_outcome *out, uint32_t next) {
+    const tune_space *space = s->space;
+    out->complete = false;
+    out->least_open = space->family[s->order[next]].bound;
+    for (uint32_t f = next; f < space->family_count; f++) {
+        out->open += space->family[s->order[f]].count;
+    }
+}
+
+/* Families of the next round: none when no bound is low enough. */
+static uint32_t gather_round(const search *s, uint32_t next, uint32_t round) {
+    const tune_space *space = s->space;
+    uint32_t count = 0;
+    while (count < round && next + count < space->family_count &&
+           space->family[s->order[next + count]].bound < s->limit) {
+        count++;
+    }
+    return count;
+}
+
+static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round) {
     tune_space *space = s->space;
     tally t = {.start_s = tune_clock_s()};
-    uint32_t round = FIRST_ROUND, next = 0;
+    double saved_s = t.start_s;
+    for (uint32_t f = 0; f < next; f++) {
+        t.plans += space->family[s->order[f]].count;
+    }
     while (next < space->family_count && !s->failed) {
-        uint32_t count = 0;
         s->first = next;
         s->limit = space->request->brute ? HUGE_VAL : tune_keep_limit(s->keep);
-        while (count < round && next + count < space->family_count &&
-               space->family[s->order[next + count]].bound < s->limit) {
-            count++;
-        }
+        uint32_t count = gather_round(s, next, round);
         if (count == 0) {
             break;
         }
         if (!go_on(s, &t, out)) {
-            out->complete = false;
-            out->least_open = space->family[s->order[next]].bound;
-            for (uint32_t f = next; f < space->family_count; f++) {
-                out->open += space->family[s->order[f]].count;
-            }
+            leave_open(s, out, next);
             return;
         }
+        double best_before = tune_keep_best(s->keep);
         for (uint32_t i = 0; i < count; i++) {
             tune_keep_init(&s->unit[i], s->keep->within_frac, TUNE_UNIT_TOP);
         }
@@ -427,12 +467,33 @@ static void run_rounds(search *s, tune_outcome *out) {
         }
         next += count;
         round = orr_min_u32(MAX_ROUND, 2 * round);
+        if (!note_round(s, out, next, round, best_before, &saved_s, t.start_s)) {
+            return;
+        }
     }
     for (; next < space->family_count; next++) {
         const tune_family *family = &space->family[s->order[next]];
         bool never = family->bound >= HUGE_VAL;
         *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
     }
+}
+
+static orr_status find_start(search *s, tune_outcome *out, uint32_t *next, uint32_t *round,
+                             orr_err *err) {
+    const orr_tune_request *request = s->space->request;
+    bool found = false;
+    *next = 0;
+    *round = FIRST_ROUND;
+    if (request->store == NULL) {
+        return ORR_OK;
+    }
+    out->key = tune_search_key(s->space);
+    if (!request->resume) {
+        return orr_store_forget(request->store, out->key, err);
+    }
+    ORR_TRY(tune_checkpoint_load(s->space, out->key, s->keep, next, round, &found, err));
+    out->resumed_at = *next;
+    return ORR_OK;
 }
 
 static void open_search(search *s, orr_engine *engine) {
@@ -470,15 +531,20 @@ orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out,
     ORR_TRY(orr_engine_prepare(engine, &space->world[0].base, err));
     open_search(&s, engine);
     tune_pool_run(s.threads, space->family_count, bound_family, &s);
-    if (!s.failed) {
+    orr_status status = s.failed ? s.err.status : ORR_OK;
+    if (status == ORR_OK) {
+        uint32_t next, round;
         s.order = sort_families(space);
-        run_rounds(&s, out);
+        status = find_start(&s, out, &next, &round, &s.err);
+        if (status == ORR_OK) {
+            run_rounds(&s, out, next, round);
+            status = s.failed ? s.err.status : ORR_OK;
+        }
     }
     close_search(&s);
     out->wall_s = tune_clock_s() - start_s;
-    if (s.failed) {
+    if (status != ORR_OK) {
         *err = s.err;
-        return s.err.status;
     }
-    return ORR_OK;
+    return status;
 }

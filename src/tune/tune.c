@@ -87,7 +87,7 @@ static orr_status nothing_legal(const tune_space *space, orr_err *err) {
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-orr_status orr_tune(orr_engine *engine, orr_arena *arena, const orr_tune_request *request,
+orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *request,
                     orr_tree **result, orr_err *err) {
     tune_space space;
     tune_outcome outcome = {0};
@@ -108,6 +108,9 @@ orr_status orr_tune(orr_engine *engine, orr_arena *arena, const orr_tune_request
     if (status == ORR_OK && measured != NULL) {
         (void)orr_tree_put(arena, *result, "measured", measured);
         orr_tree_put_real(arena, *result, "compute_factor", space.compute_factor);
+    }
+    if (status == ORR_OK && request->store != NULL) {
+        status = orr_store_trials(request->store, arena, outcome.key, &request->trials, err);
     }
     tune_keep_release(&outcome.keep);
     tune_space_release(&space);

@@ -5,6 +5,7 @@
 #define ORR_TUNE_H
 
 #include "projection/projection.h"
+#include "store/store.h"
 
 typedef enum orr_objective {
     ORR_OBJECTIVE_THROUGHPUT = 0, /* tokens/s/GPU */
@@ -27,6 +28,9 @@ typedef struct orr_tune_request {
     double budget_s;               /* stop after so long; 0: when done */
     double within_frac;            /* plans this near the best are all counted; 0: the model's own
                                       error in comparing two plans */
+    orr_store *store;              /* trials and state go here; NULL: nowhere */
+    bool resume;                   /* from the state of the same search in the store */
+    char *trials;                  /* out: with a store, its trials as JSON lines */
     uint32_t threads;              /* 0: one */
     bool brute;                    /* no bounds */
     bool count;                    /* the size of the space only */
@@ -36,7 +40,7 @@ typedef struct orr_tune_request {
 
 /* The result tree of `orrery tune` (keys: spec/judging.md); lives in arena. ORR_E_INFEASIBLE when
  * no plan is legal or fits: the message names what empties the space. */
-orr_status orr_tune(orr_engine *engine, orr_arena *arena, const orr_tune_request *request,
+orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *request,
                     orr_tree **result, orr_err *err);
 
 #endif

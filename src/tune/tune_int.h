@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/map.h"
+#include "orrery/orrery.h"
 #include "projection/quick.h"
 #include "tune/tune.h"
 
@@ -181,6 +182,17 @@ void tune_keep_refuse(tune_keep *keep, double need_bytes); /* does not fit */
 void tune_keep_merge(tune_keep *keep, const tune_keep *other);
 uint64_t tune_keep_near(tune_keep *keep); /* plans within the error of the best */
 
+/* ---- checkpoint.c ---------------------------------------------------------------------------- */
+
+/* Of all that the outcome depends on; families have their bounds. */
+uint64_t tune_search_key(const tune_space *space);
+orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tune_keep *keep,
+                                uint32_t next, uint32_t round, orr_err *err);
+orr_status tune_checkpoint_load(const tune_space *space, uint64_t key, tune_keep *keep,
+                                uint32_t *next, uint32_t *round, bool *found, orr_err *err);
+orr_status tune_store_found(const tune_space *space, uint64_t key, const char *kind,
+                            const tune_found *found, double at_s, orr_err *err);
+
 /* ---- search.c -------------------------------------------------------------------------------- */
 
 typedef struct tune_outcome {
@@ -190,6 +202,8 @@ typedef struct tune_outcome {
     uint64_t open;     /* plans not looked at */
     double wall_s;
     uint32_t threads;
+    uint64_t key;        /* of the search in the store */
+    uint32_t resumed_at; /* families done before */
 } tune_outcome;
 orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out, orr_err *err);
 

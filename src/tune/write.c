@@ -92,7 +92,7 @@ static void write_top(writer *w, const candidates *c, orr_tree *result) {
     }
 }
 
-static void write_finalists(writer *w, const candidates *c, orr_tree *result) {
+static orr_status write_finalists(writer *w, const candidates *c, orr_tree *result, orr_err *err) {
     orr_tree *list = orr_tree_put(w->arena, result, "finalists", orr_tree_new_list(w->arena));
     bool taken[CANDIDATES] = {false};
     double together = 0;
@@ -107,8 +107,14 @@ static void write_finalists(writer *w, const candidates *c, orr_tree *result) {
         together += c->chance[best];
         orr_tree *one = orr_tree_push(w->arena, list, orr_tree_copy(w->arena, c->entry[best]));
         orr_tree_put_real(w->arena, one, "p_best", c->chance[best]);
+        if (w->space->request->store != NULL) {
+            ORR_TRY(tune_store_found(w->space, w->outcome->key, "finalist",
+                                     &w->outcome->keep.top[c->found[best]], w->outcome->wall_s,
+                                     err));
+        }
     }
     orr_tree_put_real(w->arena, result, "finalists_p_best", together);
+    return ORR_OK;
 }
 
 static orr_status write_front(writer *w, orr_tree *result, orr_err *err) {
@@ -226,6 +232,9 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
                       outcome->wall_s > 0 ? (double)keep->evaluated / outcome->wall_s : 0);
     orr_tree_put_real(w.arena, map, "wall_s", outcome->wall_s);
     orr_tree_put_int(w.arena, map, "threads", outcome->threads);
+    if (outcome->resumed_at > 0) {
+        orr_tree_put_int(w.arena, map, "resumed_at_family", outcome->resumed_at);
+    }
     if (outcome->interrupted) {
         orr_tree_put_bool(w.arena, map, "interrupted", true);
     }
@@ -238,7 +247,7 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
     }
     write_top(&w, c, map);
     ORR_TRY(write_front(&w, map, err));
-    write_finalists(&w, c, map);
+    ORR_TRY(write_finalists(&w, c, map, err));
     ORR_TRY(write_baseline(&w, map, err));
     ORR_TRY(write_neighbours(&w, map, err));
     *result = map;

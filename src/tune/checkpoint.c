@@ -1,0 +1,149 @@
+/* A search that can be killed: at the end of a round, once a second, all that it has found goes
+ * into the store; resuming goes on with the next round, so that the end is the same. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "tune/tune_int.h"
+
+enum { STATE_VERSION = 1 };
+
+/* Sizes guard against a state of another build. */
+typedef struct state_head {
+    uint32_t version, keep_bytes, found_bytes, family_count;
+    uint64_t space;
+    uint32_t next, round;
+    uint32_t near_count, reserved;
+} state_head;
+
+uint64_t tune_search_key(const tune_space *space) {
+    const orr_tune_request *request = space->request;
+    orr_arena *work = orr_arena_new();
+    orr_tree *all = orr_tree_new_map(work);
+    (void)orr_tree_put(work, all, "keys", orr_tree_copy(work, request->keys));
+    (void)orr_tree_put(work, all, "pins", orr_tree_copy(work, request->pins));
+    (void)orr_tree_put(work, all, "ranges", orr_tree_copy(work, request->ranges));
+    orr_tree_put_int(work, all, "objective", request->objective);
+    orr_tree_put_real(work, all, "margin", request->margin_frac);
+    orr_tree_put_real(work, all, "p_oom", request->p_oom);
+    orr_tree_put_real(work, all, "within", request->within_frac);
+    orr_tree_put_bool(work, all, "brute", request->brute);
+    orr_tree_put_real(work, all, "factor", space->compute_factor);
+    orr_tree_put_int(work, all, "space", (int64_t)space->count);
+    orr_tree_put_text(work, all, "version", ORR_VERSION);
+    char *text = orr_write_json(work, all, false);
+    uint64_t key = orr_hash(text, strlen(text));
+    /* Bounds and order hang on prices: another calibration is another search. */
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        uint64_t parts[2] = {key, 0};
+        memcpy(&parts[1], &space->family[f].bound, sizeof parts[1]);
+        key = orr_hash(parts, sizeof parts);
+    }
+    orr_arena_free(work);
+    return key;
+}
+
+/* Plans with a layout of their own refer to it by address. */
+static void detach(tune_keep *keep) {
+    for (uint32_t i = 0; i < keep->top_count; i++) {
+        keep->top[i].plan.layout = NULL;
+    }
+    for (uint32_t i = 0; i < keep->front_count; i++) {
+        keep->front[i].plan.layout = NULL;
+    }
+    keep->near = NULL;
+    keep->near_capacity = 0;
+}
+
+static void attach_plan(const tune_space *space, tune_found *found) {
+    const tune_world *world = &space->world[found->world];
+    for (uint32_t i = 0; i < world->layout_count; i++) {
+        if (world->layout[i].layout_hash != 0 &&
+            world->layout[i].layout_hash == found->plan.pipe.layout_hash) {
+            found->plan.layout = world->layout_text[i];
+        }
+    }
+}
+
+orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tune_keep *keep,
+                                uint32_t next, uint32_t round, orr_err *err) {
+    size_t near_bytes = keep->near_count * sizeof *keep->near;
+    size_t length = sizeof(state_head) + sizeof *keep + near_bytes;
+    char *bytes = (char *)orr_alloc(length);
+    state_head head = {.version = STATE_VERSION,
+                       .keep_bytes = sizeof *keep,
+                       .found_bytes = sizeof(tune_found),
+                       .family_count = space->family_count,
+                       .space = space->count,
+                       .next = next,
+                       .round = round,
+                       .near_count = keep->near_count};
+    tune_keep *copy = (tune_keep *)orr_alloc(sizeof *copy);
+    *copy = *keep;
+    detach(copy);
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, copy, sizeof *copy);
+    if (near_bytes > 0) {
+        memcpy(bytes + sizeof head + sizeof *copy, keep->near, near_bytes);
+    }
+    orr_status status = orr_store_put_state(space->request->store, key, bytes, length, err);
+    orr_release(copy);
+    orr_release(bytes);
+    return status;
+}
+
+orr_status tune_checkpoint_load(const tune_space *space, uint64_t key, tune_keep *keep,
+                                uint32_t *next, uint32_t *round, bool *found, orr_err *err) {
+    void *bytes = NULL;
+    size_t length = 0;
+    state_head head;
+    *found = false;
+    ORR_TRY(orr_store_get_state(space->request->store, space->arena, key, &bytes, &length, err));
+    if (bytes == NULL || length < sizeof head + sizeof *keep) {
+        return ORR_OK;
+    }
+    memcpy(&head, bytes, sizeof head);
+    bool ours = head.version == STATE_VERSION && head.keep_bytes == sizeof *keep &&
+                head.found_bytes == sizeof(tune_found) && head.space == space->count &&
+                head.family_count == space->family_count && head.next <= head.family_count &&
+                length == sizeof head + sizeof *keep + head.near_count * sizeof *keep->near;
+    if (!ours) {
+        return ORR_OK;
+    }
+    tune_keep_release(keep);
+    memcpy(keep, (const char *)bytes + sizeof head, sizeof *keep);
+    keep->near = NULL;
+    if (head.near_count > 0) {
+        keep->near_capacity = head.near_count;
+        keep->near = (double *)orr_alloc(head.near_count * sizeof *keep->near);
+        memcpy(keep->near, (const char *)bytes + sizeof head + sizeof *keep,
+               head.near_count * sizeof *keep->near);
+    }
+    for (uint32_t i = 0; i < keep->top_count; i++) {
+        attach_plan(space, &keep->top[i]);
+    }
+    for (uint32_t i = 0; i < keep->front_count; i++) {
+        attach_plan(space, &keep->front[i]);
+    }
+    *next = head.next;
+    *round = head.round;
+    *found = true;
+    return ORR_OK;
+}
+
+orr_status tune_store_found(const tune_space *space, uint64_t key, const char *kind,
+                            const tune_found *found, double at_s, orr_err *err) {
+    orr_arena *work = orr_arena_new();
+    orr_resolved r = space->world[found->world].base;
+    r.plan = found->plan;
+    orr_trial trial = {.kind = kind,
+                       .plan = orr_write_json(work, orr_plan_write(work, &r), false),
+                       .tokens_per_s_per_gpu =
+                           (double)r.plan.gbs * r.plan.batch.seq / found->step_s / r.plan.gpus,
+                       .step_s = found->step_s,
+                       .need_bytes = found->need_bytes,
+                       .at_s = at_s};
+    orr_status status = orr_store_add_trial(space->request->store, key, &trial, err);
+    orr_arena_free(work);
+    return status;
+}
