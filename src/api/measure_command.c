@@ -204,6 +204,29 @@ static orr_status measure(orr_job *job, const measure_args *args, const orr_scop
     return orr_os_write_file(args->write, text, strlen(text), err);
 }
 
+/* Records without their times, for whoever measures them (probes/). */
+static void put_work(orr_job *job, const orr_scope *scope, const orr_work *work) {
+    orr_arena *arena = job->arena;
+    uint32_t collectives = 0;
+    for (uint32_t i = 0; i < work->count; i++) {
+        collectives += work->op[i].kind == ORR_OP_COLLECTIVE;
+    }
+    orr_tree_put_int(arena, job->result, "kernels", work->count - collectives);
+    orr_tree_put_int(arena, job->result, "collectives", collectives);
+    orr_tree *list = orr_tree_put(arena, job->result, "work", orr_tree_new_list(arena));
+    for (uint32_t i = 0; i < work->count; i++) {
+        const orr_op *op = &work->op[i];
+        orr_evidence_record record = {.key = orr_measure_key(scope->target->cluster, op)};
+        orr_tree *one = orr_evidence_write_record(
+            arena, &record, op->name != 0 ? orr_op_name(op->name) : "optimizer");
+        if (op->kind == ORR_OP_MEMORY) { /* not part of a record, but of what it stands for */
+            orr_tree_put_text(arena, one, "of_phase",
+                              op->phase == ORR_PHASE_FORWARD ? "forward" : "backward");
+        }
+        (void)orr_tree_push(arena, list, one);
+    }
+}
+
 orr_status orr_command_measure(orr_job *job, orr_err *err) {
     measure_args args = {0};
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
@@ -221,12 +244,7 @@ orr_status orr_command_measure(orr_job *job, orr_err *err) {
         orr_status status = orr_scope_work(linker, job->arena, &scope, &work, err);
         orr_linker_free(linker);
         ORR_TRY(status);
-        uint32_t collectives = 0;
-        for (uint32_t i = 0; i < work.count; i++) {
-            collectives += work.op[i].kind == ORR_OP_COLLECTIVE;
-        }
-        orr_tree_put_int(job->arena, job->result, "kernels", work.count - collectives);
-        orr_tree_put_int(job->arena, job->result, "collectives", collectives);
+        put_work(job, &scope, &work);
         return ORR_OK;
     }
     return measure(job, &args, &scope, err);

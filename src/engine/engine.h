@@ -35,6 +35,8 @@ typedef struct orr_work {
  * step; with collectives that its ranks can form. */
 orr_status orr_scope_work(orr_linker *linker, orr_arena *arena, const orr_scope *scope,
                           orr_work *out, orr_err *err);
+/* The key under which an op's time is recorded. */
+orr_evidence_key orr_measure_key(const orr_cluster *cluster, const orr_op *op);
 /* What ends a step on one pipeline rank: reductions, gathers, optimizer, in order. */
 uint32_t orr_closing_ops(const orr_program *program, uint32_t rank, orr_op ops[8]);
 

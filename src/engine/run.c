@@ -91,6 +91,11 @@ orr_evidence_key orr_backend_key(const orr_backend_op *op) {
     return key;
 }
 
+orr_evidence_key orr_measure_key(const orr_cluster *cluster, const orr_op *op) {
+    orr_backend_op one = orr_backend_op_of(cluster, op);
+    return orr_backend_key(&one);
+}
+
 const char *orr_backend_reason(int status, const orr_backend_message *message) {
     if (message->text[0] != '\0') {
         return message->text;

@@ -49,7 +49,9 @@ orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record 
         orr_tree_put_bool(arena, map, "causal", key->causal != 0);
     }
     put_size(arena, map, "out_bytes", key->out_bytes, 0);
-    orr_tree_put_real(arena, map, "time_us", record->time_s * 1e6);
+    if (record->time_s > 0) { /* else work to be measured */
+        orr_tree_put_real(arena, map, "time_us", record->time_s * 1e6);
+    }
     if (record->spread_frac > 0) {
         orr_tree_put_real(arena, map, "spread", record->spread_frac);
     }

@@ -1,0 +1,257 @@
+"""Timing with warm-up and spread, records of evidence, and time limits."""
+import datetime
+import json
+import platform
+import signal
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from blocks import Block
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+class TooLong(Exception):
+    pass
+
+
+class Probe:
+    """Collects records; whatever goes wrong with one becomes an entry under `missing`."""
+
+    def __init__(self, device, repeats=10, limit_s=60, dtype=None):
+        self.device, self.repeats, self.limit_s = torch.device(device), repeats, limit_s
+        self.on_gpu = self.device.type == "cuda"
+        self.dtype = dtype or (torch.bfloat16 if self.on_gpu else torch.float32)
+        self.ranks = dist.get_world_size() if dist.is_initialized() else 1
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
+        self.records, self.missing = [], []
+
+    # ---- time
+
+    def sync(self):
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+    def once(self, work):
+        if not self.on_gpu:
+            start = time.perf_counter()
+            work()
+            return time.perf_counter() - start
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e-3
+
+    def sample(self, work, prepare=None, repeats=None):
+        """Seconds of each repetition; `prepare` runs ahead of each, untimed."""
+        samples = []
+        for i in range(-2, repeats or self.repeats):
+            if prepare:
+                prepare()
+            self.sync()
+            taken = self.once(work)
+            if i >= 0:
+                samples.append(taken)
+        return samples
+
+    def record(self, fields, samples):
+        middle = statistics.median(samples)
+        off = statistics.median(abs(s - middle) for s in samples)
+        self.records.append({**fields, "time_us": 1e6 * middle,
+                             "spread": 1.4826 * off / middle if middle > 0 else 0,
+                             "samples": len(samples)})
+
+    def guarded(self, what, work):
+        """Runs one part under a time limit."""
+        def late(number, frame):
+            raise TooLong()
+
+        before = signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, self.limit_s)
+        try:
+            return work()
+        except TooLong:
+            self.missing.append({"what": what, "why": f"no end within {self.limit_s:g} s"})
+        except (RuntimeError, NotImplementedError, ValueError, AssertionError) as error:
+            self.missing.append({"what": what, "why": str(error).split("\n")[0][:200]})
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return None
+
+    def tensor(self, *shape, grad=False):
+        return torch.randn(*shape, device=self.device, dtype=self.dtype, requires_grad=grad)
+
+    # ---- parts
+
+    def layer(self, kind, split, block=None):
+        """A layer as a whole: forward, and backward without recomputation."""
+        tp = split["tp"]
+        name = "a layer of width %d" % kind["hidden"]
+
+        def work():
+            layer = block or Block(kind, tp)
+            layer = layer.to(self.device, self.dtype)
+            x = self.tensor(split["mbs"], split["seq"] // split["cp"], kind["hidden"], grad=True)
+            gradient = torch.ones_like(x)
+            out = [None]
+
+            def forward():
+                out[0] = layer(x)
+
+            def backward():
+                out[0].backward(gradient)
+
+            fields = {"class": "layer", "op": "layer", "hidden": kind["hidden"],
+                      "heads": kind["heads"], "kv_heads": kind.get("kv_heads", kind["heads"]),
+                      "head_dim": kind["head_dim"],
+                      "v_dim": kind.get("v_dim", kind["head_dim"]), "seq": split["seq"],
+                      "mbs": split["mbs"], "tp": tp, "cp": split["cp"], "ep": split["ep"],
+                      "sp": int(split.get("sp", False))}
+            for size in ("ffn", "experts", "topk", "expert_ffn", "shared_ffn"):
+                if kind.get(size):
+                    fields[size] = kind[size]
+            ahead = self.sample(forward)
+            back = self.sample(backward, prepare=forward)
+            self.record({**fields, "phase": "forward"}, ahead)
+            self.record({**fields, "phase": "backward"}, back)
+
+        self.guarded(name, work)
+
+    def kernel(self, one, shapes):
+        """One op of the work list. `shapes`: tokens and vocabulary, which a loss needs."""
+        fields = {k: v for k, v in one.items() if k != "of_phase"}
+        what = " ".join(str(one[k]) for k in ("name", "op", "phase") if k in one)
+
+        def work():
+            self.record(fields, self.sample(*self.kernel_work(one, shapes)))
+
+        self.guarded(what, work)
+
+    def kernel_work(self, one, shapes):
+        op = one["op"]
+        if op in ("gemm", "grouped_gemm"):
+            m, n, k, batch = (one[s] for s in ("m", "n", "k", "batch"))
+            count = (batch,) if batch > 1 else ()
+            phase = one.get("phase", "forward")
+            a = self.tensor(*count, k, m) if phase == "weight_grad" else self.tensor(*count, m, k)
+            b = self.tensor(*count, n, k) if phase == "forward" else self.tensor(*count, k, n)
+            a = a.transpose(-1, -2) if phase == "weight_grad" else a
+            b = b.transpose(-1, -2) if phase == "forward" else b
+            return (lambda: torch.matmul(a, b),)
+        if op == "attention":
+            shape = (one["batch"], one["heads"])
+            q = self.tensor(*shape, one["seq_q"], one["head_dim"], grad=True)
+            k = self.tensor(*shape, one["seq_kv"], one["head_dim"], grad=True)
+            v = self.tensor(*shape, one["seq_kv"], one["v_dim"], grad=True)
+            out, gradient = [None], self.tensor(*shape, one["seq_q"], one["v_dim"])
+
+            def forward():
+                out[0] = F.scaled_dot_product_attention(q, k, v, is_causal=one["causal"])
+
+            if one["phase"] == "forward":
+                return (forward,)
+            return (lambda: out[0].backward(gradient)), forward
+        if op == "memory":
+            return self.memory_work(one, shapes)
+        raise NotImplementedError(f"the probe does not run '{op}'")
+
+    def memory_work(self, one, shapes):
+        backward = one.get("of_phase") == "backward"
+        if one["family"] == "loss":
+            logits = self.tensor(shapes["tokens"], shapes["vocab"], grad=True)
+            targets = torch.randint(shapes["vocab"], (shapes["tokens"],), device=self.device)
+            return self.both(lambda: F.cross_entropy(logits.float(), targets), backward)
+        if one["family"] in ("norm_fwd", "norm_bwd"):
+            x = self.tensor(shapes["tokens"], shapes["hidden"], grad=True)
+            weight = self.tensor(shapes["hidden"], grad=True)
+            return self.both(lambda: F.rms_norm(x, (shapes["hidden"],), weight), backward)
+        if one["family"] == "embedding":
+            table = self.tensor(shapes["vocab"], shapes["hidden"], grad=True)
+            ids = torch.randint(shapes["vocab"], (shapes["tokens"],), device=self.device)
+            return self.both(lambda: F.embedding(ids, table), backward)
+        # as much traffic, half of it reads
+        bytes_each = torch.empty(0, dtype=self.dtype).element_size()
+        x = self.tensor(max(1, one["bytes"] // (2 * bytes_each)))
+        out = torch.empty_like(x)
+        return (lambda: torch.mul(x, 0.5, out=out),)
+
+    @staticmethod
+    def both(function, backward):
+        out = [None]
+
+        def forward():
+            out[0] = function()
+
+        if not backward:
+            return (forward,)
+        return (lambda: out[0].backward(torch.ones_like(out[0]))), forward
+
+    def optimizer(self, fields, parameters):
+        """A step of AdamW over real parameters, recorded as the plan's optimizer."""
+        def work():
+            for p in parameters:
+                p.grad = torch.ones_like(p)
+            optimizer = torch.optim.AdamW(parameters, lr=1e-6, foreach=True)
+            self.record({k: v for k, v in fields.items() if k != "of_phase"},
+                        self.sample(optimizer.step))
+
+        self.guarded("optimizer step", work)
+
+    def collective(self, one, stand_in=1):
+        """stand_in: bytes moved by those that the plan counts (2: fp32 in place of 16 bits)."""
+        what = f"{one['op']} of {one['bytes']} bytes"
+
+        def work():
+            if one["ranks"] != self.ranks:
+                raise NotImplementedError(f"needs {one['ranks']} ranks, there are {self.ranks}")
+            size = torch.empty(0, dtype=self.dtype).element_size()
+            count = max(1, round(one["bytes"] * stand_in / size / self.ranks)) * self.ranks
+            whole, part = self.tensor(count), self.tensor(count // self.ranks)
+            other = torch.empty_like(whole)
+            peer = (self.rank + 1) % self.ranks
+            works = {
+                "all_reduce": lambda: dist.all_reduce(whole),
+                "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+                "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+                "all_to_all": lambda: dist.all_to_all_single(other, whole),
+                "broadcast": lambda: dist.broadcast(whole, 0),
+                "send_recv": lambda: [r.wait() for r in dist.batch_isend_irecv(
+                    [dist.P2POp(dist.isend, whole, peer),
+                     dist.P2POp(dist.irecv, other, (self.rank - 1) % self.ranks)])],
+            }
+            self.record({k: v for k, v in one.items() if k != "name"},
+                        self.sample(works[one["op"]], prepare=dist.barrier))
+
+        self.guarded(what, work)
+
+    # ---- file
+
+    def detail(self):
+        if not self.on_gpu:
+            return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+        clock = ""
+        try:
+            clock = f", {torch.cuda.clock_rate(self.device)} MHz"
+        except (RuntimeError, ModuleNotFoundError, AttributeError):
+            pass  # no management library
+        return torch.cuda.get_device_name(self.device) + clock
+
+    def write(self, path, device, software):
+        document = {"schema": "orrery.evidence/1",
+                    "device": {"name": device, "detail": self.detail()},
+                    "software": software,
+                    "source": f"probe, torch {torch.__version__}, {self.dtype}",
+                    "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+                    "records": self.records}
+        if self.missing:
+            document["missing"] = self.missing
+        with open(path, "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
