@@ -371,11 +371,6 @@ static void put_attention(const card *c) {
     } else if (field_is(c, "qk_norm", "all")) {
         lose(x, "model.qk_norm", "all", "Megatron-LM norms each head");
     }
-    if (field_int(c, "window", 0) > 0) {
-        lose(x, "model.window",
-             orr_arena_format(x->arena, "%lld", (long long)field_int(c, "window", 0)),
-             "not expressed in arguments");
-    }
     if (field_flag(c, "sinks")) {
         option(x, "softmax-type", "learnable");
     }
@@ -437,12 +432,36 @@ static bool is_moe(const card *c, const orr_tree *kind) {
     return field_int(&one, "experts", 0) > 0;
 }
 
-/* The pattern as "[0]*3+[1]*58"; false when it is not of dense and MoE layers. */
+static int64_t window_in(const card *c, const orr_tree *kind) {
+    const card one = {.x = c->x, .root = c->root, .kind = kind};
+    return field_int(&one, "window", 0);
+}
+
+/* One layer list: "([0]*3+[1]*58)". */
+typedef struct layer_list {
+    orr_text text;
+    size_t zeros, ones;
+} layer_list;
+
+static void list_add(layer_list *list, bool one, int64_t count) {
+    orr_text_format(&list->text, "%s[%d]*%lld", list->text.length > 0 ? "+" : "", one,
+                    (long long)count);
+    list->ones += one;
+    list->zeros += !one;
+}
+
+static void put_list(const card *c, const char *name, layer_list *list) {
+    if (list->zeros > 0 && list->ones > 0) {
+        option(c->x, name, orr_arena_format(c->x->arena, "(%s)", orr_text_done(&list->text)));
+    }
+}
+
+/* The pattern as lists of MoE and of windowed layers; false when it is not understood. */
 static bool put_pattern(const card *c, const orr_tree *kinds) {
     const orr_tree *pattern = orr_tree_get(c->root, "pattern");
-    orr_text text = orr_text_new(c->x->arena, 1 << 16);
+    layer_list moe = {.text = orr_text_new(c->x->arena, 1 << 16)};
+    layer_list windowed = {.text = orr_text_new(c->x->arena, 1 << 16)};
     int64_t total = 0, layers = orr_tree_int(orr_tree_get(c->root, "layers"), 0);
-    size_t dense = 0;
     if (orr_tree_size(pattern) == 0) {
         return false;
     }
@@ -455,41 +474,52 @@ static bool put_pattern(const card *c, const orr_tree *kinds) {
         }
         count = count < layers - total ? count : layers - total;
         size_t length = star != NULL ? (size_t)(star - run) : strlen(run);
-        bool moe = is_moe(c, orr_tree_get(kinds, orr_arena_copy(c->x->arena, run, length)));
-        dense += !moe;
-        orr_text_format(&text, "%s[%d]*%lld", i > 0 ? "+" : "", moe, (long long)count);
+        const orr_tree *kind = orr_tree_get(kinds, orr_arena_copy(c->x->arena, run, length));
+        list_add(&moe, is_moe(c, kind), count);
+        list_add(&windowed, window_in(c, kind) > 0, count);
         total += count;
     }
-    if (dense > 0) {
-        option(c->x, "moe-layer-freq", orr_arena_format(c->x->arena, "(%s)", orr_text_done(&text)));
-    }
+    put_list(c, "moe-layer-freq", &moe);
+    put_list(c, "window-attn-skip-freq", &windowed);
     return true;
 }
 
+static void put_window(const card *c, int64_t window) {
+    if (window > 0) {
+        option(c->x, "window-size", orr_arena_format(c->x->arena, "(%lld,0)", (long long)window));
+    }
+}
+
+/* Kinds may differ in experts and in one width of window, in nothing else that is looked at. */
 static void put_layers(card *c) {
     const orr_tree *kinds = orr_tree_get(c->root, "kinds");
     const orr_tree *dense = NULL, *moe = NULL;
     size_t count = orr_tree_size(kinds);
+    int64_t window = count > 0 ? 0 : window_in(c, NULL);
     for (size_t i = 0; i < count; i++) {
         const orr_tree *kind = orr_tree_at(kinds, i);
         const orr_tree **slot = is_moe(c, kind) ? &moe : &dense;
-        if (*slot != NULL) {
+        int64_t own = window_in(c, kind);
+        bool other_window = own > 0 && window > 0 && own != window;
+        window = own > 0 ? own : window;
+        bool twin = *slot != NULL && (own > 0) != (window_in(c, *slot) > 0);
+        if (other_window || (*slot != NULL && !twin)) {
             lose(c->x, "model.kinds", orr_tree_key(kinds, i),
-                 "more than one kind of dense or MoE layers is not expressed in arguments");
-        } else {
-            *slot = kind;
+                 "these kinds of layers are not expressed in arguments");
         }
+        *slot = *slot != NULL ? *slot : kind;
     }
     c->kind = dense != NULL ? dense : moe;
     put_attention(c);
     put_mlp(c);
     put_field(c, "ffn", "ffn-hidden-size");
+    put_window(c, window);
     if (count > 0 ? moe != NULL : is_moe(c, NULL)) {
         c->kind = moe;
         put_experts(c);
-        if (count > 1 && !put_pattern(c, kinds)) {
-            lose(c->x, "model.pattern", "", "it is not understood");
-        }
+    }
+    if (count > 1 && !put_pattern(c, kinds)) {
+        lose(c->x, "model.pattern", "", "it is not understood");
     }
 }
 

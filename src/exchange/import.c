@@ -111,11 +111,12 @@ static bool has_word(const char *name, const char *word) {
 
 bool orr_import_name_matters(const char *name) {
     static const char *const harmless[] = {
-        "path",       "dir",  "save",       "load",   "log",     "logging",  "wandb", "tensorboard",
-        "tokenizer",  "data", "dataset",    "seed",   "name",    "project",  "lr",    "warmup",
-        "decay",      "ckpt", "checkpoint", "eval",   "exit",    "interval", "iters", "vocab-file",
-        "merge-file", "port", "addr",       "url",    "timeout", "epsilon",  "eps",   "init",
-        "loss-scale", "rank", "job",        "output", "trace",   "profile",  "dump",  "debug",
+        "path",        "dir",       "save",       "load",       "log",        "logging", "wandb",
+        "tensorboard", "tokenizer", "data",       "dataset",    "seed",       "name",    "project",
+        "lr",          "warmup",    "decay",      "ckpt",       "checkpoint", "eval",    "exit",
+        "interval",    "iters",     "vocab-file", "merge-file", "port",       "addr",    "url",
+        "timeout",     "epsilon",   "eps",        "init",       "loss-scale", "rank",    "job",
+        "output",      "trace",     "profile",    "inference",  "dump",       "debug",
     };
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         if (has_word(name, harmless[i])) {

@@ -179,20 +179,9 @@ static void put_mlp(card *c) {
     }
 }
 
-/* Which layers hold experts; count 0: all. NULL out: not understood. */
-static bool moe_layers(card *c, int64_t layers, uint8_t *out, size_t *count) {
-    const char *freq = orr_megatron_text(c->m, "moe-layer-freq");
-    int64_t every;
-    *count = 0;
-    if (orr_parse_int(freq, &every)) {
-        if (every == 1) {
-            return true;
-        }
-        for (int64_t i = 0; every > 1 && i < layers; i++) {
-            out[(*count)++] = i % every == 0;
-        }
-        return every > 1;
-    }
+/* A list of 0 and 1 by layer; false: not understood, or not as long as the model. */
+static bool layer_list(const card *c, const char *freq, int64_t layers, uint8_t *out) {
+    size_t count;
     orr_text brackets = orr_text_new(c->arena, 1 << 16);
     if (freq[0] == '0' || freq[0] == '1') { /* a list of a typed file */
         orr_text_add(&brackets, "[");
@@ -202,25 +191,84 @@ static bool moe_layers(card *c, int64_t layers, uint8_t *out, size_t *count) {
         orr_text_add(&brackets, "]");
         freq = orr_text_done(&brackets);
     }
-    return orr_pattern_expand(freq, out, MEGATRON_MAX_LAYERS, count) && *count == (size_t)layers;
+    return orr_pattern_expand(freq, out, MEGATRON_MAX_LAYERS, &count) && count == (size_t)layers;
 }
 
-static void push_run(card *c, orr_tree *pattern, bool moe, size_t length) {
-    const char *text = orr_arena_format(c->arena, "%s*%zu", moe ? "moe" : "dense", length);
-    orr_tree_push(c->arena, pattern, orr_tree_new_text(c->arena, text));
+/* Which layers hold experts: every N-th from the first, or a list. */
+static bool moe_layers(const card *c, int64_t layers, uint8_t *out) {
+    const char *freq = orr_megatron_text(c->m, "moe-layer-freq");
+    int64_t every;
+    if (!orr_parse_int(freq, &every)) {
+        return layer_list(c, freq, layers, out);
+    }
+    for (int64_t i = 0; every > 0 && i < layers; i++) {
+        out[i] = i % every == 0;
+    }
+    return every > 0;
 }
 
-static void put_pattern(card *c, const uint8_t *moe, size_t count) {
+/* Which layers see a window only: all but every N-th, counted from 1, or a list. */
+static bool windowed_layers(const card *c, int64_t layers, uint8_t *out) {
+    const char *freq = orr_megatron_text(c->m, "window-attn-skip-freq");
+    int64_t every;
+    if (freq[0] != '\0' && !orr_parse_int(freq, &every)) {
+        return layer_list(c, freq, layers, out);
+    }
+    every = freq[0] == '\0' ? 0 : every;
+    for (int64_t i = 0; every >= 0 && i < layers; i++) {
+        out[i] = every == 0 || (i + 1) % every != 0;
+    }
+    return every >= 0;
+}
+
+/* Tokens to the left that a query sees, of "(128,0)"; 0: no window. */
+static int64_t window_of(const card *c) {
+    const char *text = orr_megatron_text(c->m, "window-size");
+    text += strspn(text, "([ ");
+    int64_t left;
+    const char *digits = orr_arena_copy(c->arena, text, strcspn(text, ", )]"));
+    return orr_parse_int(digits, &left) && left > 0 && left <= 1 << 27 ? left : 0;
+}
+
+static const char *kind_name(bool moe, bool windowed) {
+    return moe ? (windowed ? "moe-windowed" : "moe") : windowed ? "dense-windowed" : "dense";
+}
+
+/* Kinds and their order, where layers differ in experts or windows; what all share stays in the
+ * card itself. */
+static void put_pattern(card *c, const uint8_t *moe, const uint8_t *windowed, int64_t window) {
+    size_t count = (size_t)orr_megatron_int(c->m, "num-layers");
+    bool same = true;
+    for (size_t i = 1; i < count; i++) {
+        same = same && moe[i] == moe[0] && windowed[i] == windowed[0];
+    }
+    if (same) {
+        if (windowed[0]) {
+            put_int(c, "window", window, "window-size");
+        }
+        if (!moe[0] && orr_tree_get(c->map, "experts") != NULL) {
+            put_int(c, "experts", 0, "moe-layer-freq"); /* a list without any */
+        }
+        return;
+    }
     orr_tree *kinds = orr_tree_new_map(c->arena), *pattern = orr_tree_new_list(c->arena);
-    orr_tree *dense = orr_tree_put(c->arena, kinds, "dense", orr_tree_new_map(c->arena));
-    orr_tree_put_int(c->arena, dense, "experts", 0);
-    orr_tree_put(c->arena, kinds, "moe", orr_tree_new_map(c->arena));
     for (size_t i = 0; i < count;) {
         size_t end = i;
-        while (end < count && moe[end] == moe[i]) {
+        while (end < count && moe[end] == moe[i] && windowed[end] == windowed[i]) {
             end++;
         }
-        push_run(c, pattern, moe[i] != 0, end - i);
+        const char *name = kind_name(moe[i], windowed[i]);
+        if (orr_tree_get(kinds, name) == NULL) {
+            orr_tree *kind = orr_tree_put(c->arena, kinds, name, orr_tree_new_map(c->arena));
+            if (!moe[i] && orr_tree_get(c->map, "experts") != NULL) {
+                orr_tree_put_int(c->arena, kind, "experts", 0);
+            }
+            if (windowed[i]) {
+                orr_tree_put_int(c->arena, kind, "window", window);
+            }
+        }
+        const char *run = orr_arena_format(c->arena, "%s*%zu", name, end - i);
+        orr_tree_push(c->arena, pattern, orr_tree_new_text(c->arena, run));
         i = end;
     }
     put(c, c->map, "kinds", kinds, "moe-layer-freq");
@@ -233,9 +281,8 @@ static const char *router(const megatron *m) {
                                                                       : "softmax_after";
 }
 
-static bool put_experts(card *c) {
+static void put_experts(card *c) {
     const megatron *m = c->m;
-    int64_t layers = orr_megatron_int(m, "num-layers");
     put_int(c, "experts", orr_megatron_int(m, "num-experts"), "num-experts");
     put_int(c, "topk", orr_megatron_int(m, "moe-router-topk"), "moe-router-topk");
     if (orr_megatron_has(m, "moe-ffn-hidden-size")) {
@@ -261,16 +308,27 @@ static bool put_experts(card *c) {
     if (orr_megatron_int(m, "moe-latent-size") > 0) {
         put_int(c, "latent", orr_megatron_int(m, "moe-latent-size"), "moe-latent-size");
     }
+}
+
+/* Where experts and windows are; false when a list of them is not understood. */
+static bool put_kinds(card *c) {
+    const megatron *m = c->m;
+    int64_t layers = orr_megatron_int(m, "num-layers"), window = window_of(c);
     uint8_t *moe = ORR_NEW_ARRAY(c->arena, uint8_t, MEGATRON_MAX_LAYERS);
-    size_t count;
-    if (!moe_layers(c, layers, moe, &count)) {
-        orr_import_unknown(m->im, "--moe-layer-freq", orr_megatron_line(m, "moe-layer-freq"), true,
-                           "the list of MoE layers is not understood, or not as long as the model");
+    uint8_t *windowed = ORR_NEW_ARRAY(c->arena, uint8_t, MEGATRON_MAX_LAYERS);
+    const char *failed = NULL;
+    if (orr_megatron_int(m, "num-experts") > 0 && !moe_layers(c, layers, moe)) {
+        failed = "moe-layer-freq";
+    } else if (window > 0 && !windowed_layers(c, layers, windowed)) {
+        failed = "window-attn-skip-freq";
+    }
+    if (failed != NULL) {
+        orr_import_unknown(m->im, orr_arena_format(c->arena, "--%s", failed),
+                           orr_megatron_line(m, failed), true,
+                           "the list of layers is not understood, or not as long as the model");
         return false;
     }
-    if (count > 0) {
-        put_pattern(c, moe, count);
-    }
+    put_pattern(c, moe, windowed, window);
     return true;
 }
 
@@ -390,7 +448,10 @@ void orr_megatron_model(megatron *m) {
              "untie-embeddings-and-output-weights");
     put_attention(&c);
     put_mlp(&c);
-    if (orr_megatron_int(m, "num-experts") > 0 && !put_experts(&c)) {
+    if (orr_megatron_int(m, "num-experts") > 0) {
+        put_experts(&c);
+    }
+    if (!put_kinds(&c)) {
         orr_import_ask(m->im, 0, "model", "the model is not known from this file; give --model");
         return;
     }

@@ -84,14 +84,31 @@ static orr_tree *random_model(bool moe) {
             put_int(m, "shared_ffn", 2048);
             put_flag(m, "shared_gate", chance());
         }
-        if (chance()) {
-            orr_tree *kinds = orr_tree_put(arena, m, "kinds", orr_tree_new_map(arena));
-            orr_tree *dense = orr_tree_put(arena, kinds, "dense", orr_tree_new_map(arena));
-            put_int(dense, "experts", 0);
-            orr_tree_put(arena, kinds, "moe", orr_tree_new_map(arena));
-            orr_tree *pattern = orr_tree_put(arena, m, "pattern", orr_tree_new_list(arena));
-            orr_tree_push(arena, pattern, orr_tree_new_text(arena, "dense*3"));
-            orr_tree_push(arena, pattern, orr_tree_new_text(arena, "moe*29"));
+    }
+    static const char *const patterns[][4] = {
+        {"dense*3", "moe*29", NULL, NULL},
+        {"moe-windowed*30", "moe*2", NULL, NULL},
+        {"dense-windowed*2", "dense*1", "moe*28", "moe-windowed*1"},
+        {"dense-windowed*16", "dense*16", NULL, NULL},
+    };
+    size_t which = orr_rng_below(&rng, 6);
+    if (which == 4) {
+        put_int(m, "window", 1024);
+    }
+    if (which < 4 && moe == (which != 3)) {
+        orr_tree *kinds = orr_tree_put(arena, m, "kinds", orr_tree_new_map(arena));
+        orr_tree *pattern = orr_tree_put(arena, m, "pattern", orr_tree_new_list(arena));
+        for (size_t i = 0; i < 4 && patterns[which][i] != NULL; i++) {
+            const char *run = patterns[which][i];
+            const char *name = orr_arena_copy(arena, run, strcspn(run, "*"));
+            orr_tree *kind = orr_tree_put(arena, kinds, name, orr_tree_new_map(arena));
+            if (moe && strncmp(name, "dense", 5) == 0) {
+                put_int(kind, "experts", 0);
+            }
+            if (strstr(name, "windowed") != NULL) {
+                put_int(kind, "window", 512);
+            }
+            orr_tree_push(arena, pattern, orr_tree_new_text(arena, run));
         }
     }
     return m;
