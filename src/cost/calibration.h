@@ -57,6 +57,7 @@ typedef struct orr_arch_fit {
     orr_attention_constants attention;
     double attention_error_frac;
     double memory_start_s;               /* a kernel */
+    double memory_scale;                 /* on the shares below */
     double memory_frac[ORR_MEMOP_COUNT]; /* of HBM bandwidth, where the software does not say */
     double memory_error_frac;
 } orr_arch_fit;

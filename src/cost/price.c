@@ -84,7 +84,8 @@ static void init_memory(struct orr_prices_table *table) {
     double stated = table->software->memop_efficiency_frac;
     for (int family = 0; family < ORR_MEMOP_COUNT; family++) {
         bool own = stated > 0 && family != ORR_MEMOP_BULK;
-        double efficiency = own ? stated : table->arch->memory_frac[family];
+        double usual = table->arch->memory_frac[family] * table->arch->memory_scale;
+        double efficiency = own ? stated : usual;
         table->memory_Bps[family] = table->accelerator->hbm_Bps * efficiency;
     }
 }
@@ -145,8 +146,9 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
                             .batch = (double)op->shape.gemm.batch,
                             .in_bytes = prices->in_bytes,
                             .out_bytes = op->out_bytes};
-    double time = table->arch->gemm_factor * orr_gemm_time_s(&prices->constants, &prices->machine,
-                                                             &shape, ORR_POWER_SUSTAINED);
+    double factor = table->arch->gemm_factor * orr_max_f64(0.1, table->software->gemm_factor);
+    double time =
+        factor * orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
     bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
     orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
                      prices->provenance};

@@ -69,7 +69,9 @@ void orr_add_gemm(orr_builder *b, orr_phase phase, orr_product p) {
     uint64_t batch = p.batch ? p.batch : 1;
     bool accumulates = phase == ORR_PHASE_WEIGHT_GRAD && p.class == ORR_CLASS_GEMM &&
                        variant->grad_fp32 && variant->fused_grad_accumulation;
-    orr_op op = {.kind = p.grouped ? ORR_OP_GROUPED_GEMM : ORR_OP_GEMM,
+    /* groups padded to one capacity are one batched product */
+    bool ragged = p.grouped && variant->capacity == 0;
+    orr_op op = {.kind = ragged ? ORR_OP_GROUPED_GEMM : ORR_OP_GEMM,
                  .class = p.class,
                  .dtype = p.dtype,
                  .out_bytes = accumulates ? 8 : 2,

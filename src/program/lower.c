@@ -157,7 +157,8 @@ static orr_sizes sizes_of(const orr_object_key *key) {
     z.ffn = mlp->experts > 0 ? 0 : mlp->ffn / t;
     z.vocab = key->vocab / t;
     if (mlp->experts > 0) {
-        z.rows = rows_of(key, z.sharded) * split->etp;
+        z.copies = rows_of(key, z.sharded);
+        z.rows = z.copies * split->etp;
         z.experts = mlp->experts / split->ep;
         z.expert_h = mlp->latent > 0 ? mlp->latent : z.h;
         z.expert_ffn = mlp->expert_ffn / split->etp;

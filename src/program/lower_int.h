@@ -19,6 +19,7 @@ typedef struct orr_sizes {
     uint64_t d, dv;    /* of q and k; of v */
     uint64_t ffn;      /* F */
     uint64_t vocab;    /* v, or all of it where the loss gathers */
+    uint64_t copies;   /* of tokens that a rank sends out, padding included */
     uint64_t rows;     /* r: token copies that reach this rank's experts */
     uint64_t experts;  /* on this rank */
     uint64_t expert_h; /* width that experts read and write */

@@ -90,13 +90,42 @@ static void add_router(orr_builder *b) {
                         SCORE_BYTES, 6);
 }
 
+/* Padded experts fed by one-hot masks: per sequence, slots x tokens x width. The way back weighs by
+ * the gates, whose gradient is a third product. */
+static void add_mask_products(orr_builder *b, bool out) {
+    const orr_sizes *z = &b->size;
+    uint64_t tokens = b->key->seq / b->key->split.cp, sequences = b->key->mbs;
+    uint64_t slots = z->copies / orr_max_u64(1, sequences);
+    orr_product p = {.name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE,
+                     .class = ORR_CLASS_GEMM,
+                     .dtype = b->wide_dtype,
+                     .m = out ? slots : tokens,
+                     .n = z->expert_h,
+                     .k = out ? tokens : slots,
+                     .batch = sequences};
+    orr_add_gemm(b, ORR_PHASE_FORWARD, p);
+    p.m = out ? tokens : slots;
+    p.k = out ? slots : tokens;
+    orr_add_gemm(b, ORR_PHASE_INPUT_GRAD, p);
+    if (!out) {
+        p.m = tokens;
+        p.n = slots;
+        p.k = z->expert_h;
+        orr_add_gemm(b, ORR_PHASE_INPUT_GRAD, p);
+    }
+}
+
 /* Copies of tokens into the order of experts and back. Permuting and unpermuting together move
  * 2 (2kNh + Nh) bytes each way (steptime.md §2.4); after an exchange, rows are sorted once more
  * when a rank has several experts. */
 static void add_permute(orr_builder *b, bool out) {
     const orr_sizes *z = &b->size;
-    const orr_mlp *mlp = &b->key->layer.mlp;
-    double tokens = (double)(z->sharded * z->expert_h), copies = tokens * mlp->topk;
+    if (b->key->variant.einsum_dispatch && b->key->variant.capacity > 0) {
+        add_mask_products(b, out);
+        return;
+    }
+    double tokens = (double)(z->sharded * z->expert_h);
+    double copies = (double)(z->copies * z->expert_h);
     uint32_t kernels = b->key->variant.fused_permute ? 1 : 4;
     double bytes = out ? 2 * (copies + tokens) : 2 * copies;
     uint16_t name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE;

@@ -83,6 +83,8 @@ typedef struct orr_variant {
     uint8_t vocab_unpadded; /* else the vocabulary is padded to a multiple of 128 x tp */
     uint8_t separate_projections; /* q, k, v and gate, up are products of their own */
     uint8_t capacity; /* of a plan: experts' rows are padded to a capacity, the rest dropped */
+    uint8_t einsum_dispatch; /* tokens reach padded experts through products with one-hot masks */
+    uint8_t reserved[3];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
@@ -114,6 +116,7 @@ typedef struct orr_software {
     double fsdp_slowdown_frac; /* compute lost while collectives run; 0: unharmed */
     double dp_window_frac;     /* share of one micro-batch's backward that hides gradients */
     double dp_exposed_min_frac;
+    double gemm_factor; /* on GEMM time, by the tuned libraries that architectures are fitted to */
     double memop_efficiency_frac;     /* of HBM bandwidth */
     double attention_efficiency_frac; /* 0: the architecture's calibrated one */
     double attention_new_arch_frac;   /* of it, on architectures after the kernel's own */
