@@ -23,6 +23,10 @@ ORR_API char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
  * the median signed error of each cell in per cent. */
 ORR_API char *orr_report_heatmap(orr_arena *arena, const orr_tree *envelope);
 
+/* The ops of a schedule as an SVG chart, ranks down, time across; a map with `timeline` and `unit`
+ * as in the result of the command. */
+ORR_API char *orr_report_gantt(orr_arena *arena, const orr_tree *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -40,6 +40,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_AXES = 1 << 9,      /* axes to move */
     ORR_ARGS_WITH = 1 << 10,     /* with: one other plan's overrides, required */
     ORR_ARGS_MEASURED = 1 << 11, /* measured: what was seen of some plans */
+    ORR_ARGS_SCHEDULE = 1 << 7,  /* what schedule takes besides a plan */
     ORR_ARGS_MEASURE = 1 << 12,  /* what measure takes */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
@@ -115,6 +116,14 @@ orr_status orr_job_use_evidence(orr_job *job, const orr_accelerator *device, con
 orr_status orr_job_put_evidence(orr_job *job, const orr_resolved *resolved, orr_err *err);
 /* A measured step of the evidence as an anchor, unless the call gave one. */
 orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err);
+/* Plan keys as a plan; its assumptions and keys go into the envelope. */
+orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *out, orr_err *err);
+
+orr_status orr_command_schedule(orr_job *job, orr_err *err);
+/* Its fields besides the plan's, appended. */
+void orr_schedule_arguments(orr_arena *arena, orr_tree *fields);
+bool orr_is_schedule_argument(const char *key);
+
 orr_status orr_command_measure(orr_job *job, orr_err *err);
 orr_tree *orr_measure_fields(orr_arena *arena);
 orr_status orr_command_evidence_show(orr_job *job, orr_err *err);

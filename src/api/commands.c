@@ -17,6 +17,10 @@ const orr_command orr_command_table[] = {
     {"tune", "plan", "the best plan there is, with a certificate that nothing better was left out",
      "--model mixtral-8x7b --hardware h100 --gpus 16 --gbs 256 --seq 4096 --pin recompute=none",
      ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE, orr_command_tune, NULL},
+    {"schedule", "plan",
+     "one pipeline schedule: time, bubble, memory, chart, and all others beside it",
+     "--schedule zbv --pp 4 --microbatches 8 --f 1 --b 1 --w 1", ORR_ARGS_PLAN | ORR_ARGS_SCHEDULE,
+     orr_command_schedule, NULL},
     {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
      ORR_ARGS_FILE, orr_command_import, NULL},
     {"evaluate", "plan", "up to 16 variants of a plan side by side",
@@ -131,6 +135,9 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         for (size_t i = 0; i < orr_tree_size(own); i++) {
             (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(own, i)));
         }
+    }
+    if ((command->args & ORR_ARGS_SCHEDULE) != 0) {
+        orr_schedule_arguments(arena, fields);
     }
     if ((command->args & ORR_ARGS_ANCHOR) != 0) {
         add_field(arena, fields, "anchor", "text", AS_FLAG,

@@ -58,7 +58,7 @@ static bool is_plan_key(const char *key) {
             return false;
         }
     }
-    return !orr_is_tune_argument(key);
+    return !orr_is_tune_argument(key) && !orr_is_schedule_argument(key);
 }
 
 /* Plan keys: those of the file, overridden by those of the call. */
@@ -83,9 +83,8 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
     return ORR_OK;
 }
 
-static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
-    const orr_tree *keys = NULL;
-    ORR_TRY(orr_job_keys(job, &keys, err));
+orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *resolved,
+                           orr_err *err) {
     ORR_TRY(orr_plan_resolve(job->arena, keys, resolved, err));
     for (uint32_t i = 0; i < resolved->assumption_count; i++) {
         const orr_assumption *a = &resolved->assumption[i];
@@ -96,6 +95,12 @@ static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
     }
     job->inputs = orr_plan_write(job->arena, resolved);
     return ORR_OK;
+}
+
+static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
+    const orr_tree *keys = NULL;
+    ORR_TRY(orr_job_keys(job, &keys, err));
+    return orr_job_resolve(job, keys, resolved, err);
 }
 
 static orr_status parse_anchor(const orr_tree *args, orr_anchor *anchor, orr_err *err) {

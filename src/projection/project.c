@@ -392,6 +392,18 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
     return ORR_OK;
 }
 
+orr_status orr_project_stages(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              orr_durations *out, orr_err *err) {
+    const orr_cost_table *table = NULL;
+    orr_program program;
+    orr_stage_times times = {0};
+    ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
+    ORR_TRY(orr_link(engine->linker, arena, resolved, NULL, &program, err));
+    orr_time_stages(engine, arena, &program, table, 1.0, &times);
+    *out = orr_stage_durations(&times);
+    return ORR_OK;
+}
+
 orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               bool all_ranks, orr_memory *out, orr_err *err) {
     orr_arena_reset(engine->scratch);

@@ -88,6 +88,9 @@ typedef struct orr_anchor {
 /* Projects a legal plan. Everything it returns lives in arena or in the engine. */
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err);
+/* The times that the schedule of a legal plan is played with, picoseconds; they live in arena. */
+orr_status orr_project_stages(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              orr_durations *out, orr_err *err);
 /* Memory alone: no prices. */
 orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               bool all_ranks, orr_memory *out, orr_err *err);

@@ -161,6 +161,8 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_rules(&page, envelope);
     } else if (strcmp(schema, "orrery.tune/1") == 0) {
         orr_render_tune(&page, envelope);
+    } else if (strcmp(schema, "orrery.schedule/1") == 0) {
+        orr_render_schedule(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {
         orr_render_list(&page, envelope);
     } else {
