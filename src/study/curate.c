@@ -69,7 +69,8 @@ static bool holds(const orr_tree *rule, const char *key, const char *text) {
 static bool matches(const orr_tree *rule, const orr_run *run) {
     const orr_tree *when = orr_tree_get(rule, "when");
     const char *profile = orr_tree_text(orr_tree_get(when, "profile"), NULL);
-    return (profile == NULL || strcmp(profile, run->profile) == 0) &&
+    bool experts = orr_tree_bool(orr_tree_get(when, "experts"), run->ep > 1);
+    return (profile == NULL || strcmp(profile, run->profile) == 0) && experts == (run->ep > 1) &&
            holds(when, "framework", run->framework) && holds(when, "source", run->source) &&
            holds(when, "notes", run->notes) && holds(when, "gpu", run->gpu);
 }
