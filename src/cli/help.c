@@ -2,27 +2,46 @@
 
 #include "cli/cli.h"
 
-void cli_print_intro(const cli *self, FILE *out) {
-    fprintf(out,
-            "orrery %s - will this training plan fit, how fast will it be, and why\n\n"
-            "  orrery project --model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 "
-            "--gbs 128 --seq 8192\n"
-            "  orrery check train.sh --hardware h100\n\n",
-            orr_version());
-    const char *group = "";
+static const char *text_of(const orr_tree *command, const char *key) {
+    return orr_tree_text(orr_tree_get(command, key), "");
+}
+
+/* The first group line by line; of the others, on the first screen, names alone. */
+static void print_commands(const cli *self, bool all, FILE *out) {
+    const char *group = "", *first = text_of(orr_tree_at(self->commands, 0), "group");
     for (size_t i = 0; i < orr_tree_size(self->commands); i++) {
         const orr_tree *command = orr_tree_at(self->commands, i);
-        const char *own = orr_tree_text(orr_tree_get(command, "group"), "");
-        if (strcmp(own, group) != 0) {
+        const char *own = text_of(command, "group");
+        bool in_full = all || strcmp(own, first) == 0, opens = strcmp(own, group) != 0;
+        if (opens) {
+            fprintf(out, in_full ? "%s%s\n" : "%s%s: ", group[0] == '\0' ? "" : "\n", own);
             group = own;
-            fprintf(out, "%s\n", group);
         }
-        fprintf(out, "  %-15s %s\n", orr_tree_text(orr_tree_get(command, "name"), ""),
-                orr_tree_text(orr_tree_get(command, "summary"), ""));
+        if (in_full) {
+            fprintf(out, "  %-15s %s\n", text_of(command, "name"), text_of(command, "summary"));
+        } else {
+            fprintf(out, "%s%s", opens ? "" : ", ", text_of(command, "name"));
+        }
     }
-    fprintf(out, "\nagents\n  %-15s %s\n", "mcp", "every command as a tool, on stdin and stdout");
-    fprintf(out,
-            "\n'orrery help COMMAND' tells more; also help exit-codes, rules, units, formats.\n");
+    fprintf(out, all ? "  %-15s %s\n" : ", %s (%s)\n", "mcp",
+            "every command as a tool, on stdin and stdout");
+}
+
+static void print_title(FILE *out) {
+    fprintf(out, "orrery %s - will this training plan fit, how fast will it be, and why\n\n",
+            orr_version());
+}
+
+void cli_print_intro(const cli *self, FILE *out) {
+    print_title(out);
+    fputs("  orrery project --model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --gbs 128 "
+          "--seq 8192\n"
+          "  orrery check train.sh --hardware h100\n\n",
+          out);
+    print_commands(self, false, out);
+    fputs("\n'orrery help' lists every command, 'orrery help COMMAND' tells more; also help "
+          "exit-codes,\nrules, units, formats, environment.\n",
+          out);
 }
 
 static void print_flag_name(const char *name, FILE *out) {
@@ -119,7 +138,8 @@ static const struct {
 
 int cli_print_help(const cli *self, const char *topic, FILE *out) {
     if (topic == NULL) {
-        cli_print_intro(self, out);
+        print_title(out);
+        print_commands(self, true, out);
         return EXIT_FINE;
     }
     const orr_tree *command = cli_find_command(self, topic);
