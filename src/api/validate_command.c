@@ -96,6 +96,9 @@ static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
     if (args->saved_bytes != NULL) {
         return orr_study_saved_bytes(job->arena, args->saved_bytes, &job->result, err);
     }
+    if (args->kernels != NULL) {
+        return orr_fail(err, ORR_E_USAGE, "tables of kernels cannot be judged yet");
+    }
     if (args->schedules != NULL) {
         return orr_study_schedules(job->arena, args->schedules, &job->result, err);
     }

@@ -161,6 +161,22 @@ static void add_skipped(orr_page *page, const orr_tree *skipped) {
     }
 }
 
+/* Kernels without a model, by device. */
+static void add_unpriced(orr_page *page, const orr_tree *unpriced) {
+    size_t count = orr_tree_size(unpriced), most = page->options.verbose ? SIZE_MAX : 12;
+    if (count == 0) {
+        return;
+    }
+    orr_page_heading(page, "Not priced");
+    for (size_t i = 0; i < count && i < most; i++) {
+        const orr_tree *one = orr_tree_at(unpriced, i);
+        orr_page_add(page, "  %7lld  %s\n", whole(one, "count"), text(one, "device_dtype"));
+    }
+    if (count > most) {
+        orr_page_add(page, "           and %zu more (-v shows all)\n", count - most);
+    }
+}
+
 static void add_series(orr_page *page, const orr_tree *series) {
     if (series == NULL) {
         return;
@@ -363,6 +379,7 @@ void orr_render_validate(orr_page *page, const orr_tree *envelope) {
         add_ablations(page, orr_tree_get(envelope, "ablations"));
         add_disturbed(page, orr_tree_get(envelope, "disturbed"));
         add_skipped(page, orr_tree_get(envelope, "skipped"));
+        add_unpriced(page, orr_tree_get(envelope, "unpriced"));
         orr_page_add(page, "\n  * fewer than 20 rows: indicative only\n");
     }
     add_check(page, orr_tree_get(envelope, "check"));
