@@ -1,6 +1,9 @@
 /* Measured times before modelled ones.
  *
- * An exact record is taken as it is. Between records the model's time is scaled by what its
+ * An exact record is taken as it is, when it was measured under the software of the plan. One that
+ * names no software is of a kernel run alone, over and over: in training it takes longer, by what
+ * the calibration found for the architecture (gemm_factor), and then counts as restored. Between
+ * records the model's time is scaled by what its
  * neighbours say (orr_evidence_between), where that is surer than the model alone, or where the
  * neighbours contradict the model by more than they differ. */
 #include <math.h>
@@ -10,6 +13,14 @@
 #include "cost/cost_int.h"
 
 static const double LEAST_RELERR = 0.02; /* two runs of one kernel differ by 3 %, kernels.md §1 */
+
+/* What training adds to a record. */
+static double training_factor(const orr_cost_table *table, const orr_evidence *evidence,
+                              const orr_evidence_record *record) {
+    bool alone = evidence->file[record->file].software[0] == '\0';
+    bool gemm = record->key.kind <= ORR_OP_GROUPED_GEMM;
+    return alone && gemm ? table->arch->gemm_factor : 1;
+}
 
 const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_table *base,
                                               const orr_evidence *evidence) {
@@ -33,6 +44,7 @@ const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_t
             orr_evidence_op_of(key, &op);
             model_s[i] = orr_cost_op(base, &op).time_s;
         }
+        model_s[i] /= training_factor(base, evidence, &evidence->record[i]);
     }
     table->evidence = evidence;
     table->evidence_model_s = model_s;
@@ -48,10 +60,16 @@ orr_measured orr_measured_of(const orr_cost_table *table, const orr_evidence_key
     orr_measured out = {.cost = model, .model_s = model.time_s, .how = ORR_BY_MODEL};
     const orr_evidence_record *record = orr_evidence_find(table->evidence, key);
     if (record != NULL) {
+        double factor = training_factor(table, table->evidence, record);
+        double relerr_frac = orr_max_f64(LEAST_RELERR, record->spread_frac);
         out.how = ORR_BY_EXACT;
         out.record = record;
-        out.cost = (orr_cost){record->time_s, orr_max_f64(LEAST_RELERR, record->spread_frac),
-                              ORR_FROM_MEASURED};
+        out.cost = (orr_cost){record->time_s, relerr_frac, ORR_FROM_MEASURED};
+        if (factor != 1) {
+            out.cost.time_s *= factor;
+            out.cost.relerr_frac = hypot(relerr_frac, table->arch->gemm_error_frac);
+            out.cost.provenance = ORR_FROM_RESTORED;
+        }
         return out;
     }
     orr_evidence_near near = orr_evidence_between(table->evidence, table->evidence_model_s, key);

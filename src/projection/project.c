@@ -363,12 +363,25 @@ static const char *scaling_of(const orr_resolved *resolved, const orr_anchor *an
     return kept ? "weak" : "strong";
 }
 
+/* Residuals of published runs say how far the models are off, and to which side; a step that is
+ * mostly measured keeps their width but not their side. */
+static bool rests_on_measurements(const orr_projection *projection) {
+    double known_s =
+        projection->provenance_s[ORR_FROM_MEASURED] + projection->provenance_s[ORR_FROM_RESTORED];
+    return known_s > 0.5 * projection->step_s;
+}
+
 static orr_status set_interval(orr_engine *engine, const char *scaling, orr_projection *out,
                                orr_err *err) {
     ORR_TRY(orr_engine_read_residuals(engine, err));
     double low_ratio = 0, high_ratio = 0;
     orr_residuals_interval(engine->residuals, out->resolved, out->price_error_frac, scaling,
                            &low_ratio, &high_ratio);
+    if (rests_on_measurements(out)) {
+        double half = 0.5 * (high_ratio - low_ratio);
+        low_ratio = 1 / (1 + half);
+        high_ratio = 1 + half;
+    }
     out->low = out->tokens_per_s_per_gpu * low_ratio;
     out->high = out->tokens_per_s_per_gpu * high_ratio;
     return ORR_OK;
