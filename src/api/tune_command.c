@@ -13,9 +13,9 @@ typedef struct tune_args {
     const orr_tree *pin, *range;
     const char *baseline, *measured, *write, *store, *trials;
     double margin, p_oom, budget, within;
-    uint32_t threads;
+    uint32_t threads, seed_budget;
     uint8_t objective;
-    bool brute, resume;
+    bool brute, resume, what_if;
 } tune_args;
 
 static const char *const objectives[] = {"throughput", "step-time", "time-to-train", "gpus", NULL};
@@ -76,11 +76,23 @@ static const orr_field fields[] = {
      .max = 256,
      .fallback = "1",
      .doc = "threads; the answer is the same for any number"},
+    {.name = "seed_budget",
+     .type = ORR_FIELD_U32,
+     .offset = offsetof(tune_args, seed_budget),
+     .min = 0,
+     .max = 100000,
+     .fallback = "60",
+     .doc = "evaluations of the seed planner, which tries one axis after the other; 0: none"},
     {.name = "resume",
      .type = ORR_FIELD_BOOL,
      .offset = offsetof(tune_args, resume),
      .fallback = "off",
      .doc = "go on where the same search was stopped; with store"},
+    {.name = "what_if",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(tune_args, what_if),
+     .fallback = "off",
+     .doc = "also say which figure of the machine matters most, per percent"},
     {.name = "brute",
      .type = ORR_FIELD_BOOL,
      .offset = offsetof(tune_args, brute),
@@ -288,6 +300,8 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
                                 .budget_s = args.budget,
                                 .within_frac = args.within,
                                 .threads = args.threads,
+                                .what_if = args.what_if,
+                                .seed_budget = args.seed_budget,
                                 .brute = args.brute,
                                 .progress = progress,
                                 .progress_user = job->ctx};

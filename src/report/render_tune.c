@@ -170,6 +170,46 @@ static void add_baseline(orr_page *page, const orr_tree *result) {
     }
 }
 
+static void add_what_if(orr_page *page, const orr_tree *result) {
+    const orr_tree *list = orr_tree_get(result, "what_if");
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_heading(page, "One per cent more of ... gives so much throughput");
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        orr_page_add(page, "  %-20s %+.2f %%  ", orr_tree_text(orr_tree_get(one, "figure"), ""),
+                     real(one, "throughput_per_percent"));
+        orr_page_bar(page, real(one, "throughput_per_percent"), 30);
+        orr_page_add(page, "\n");
+    }
+}
+
+/* How far one axis after the other leads. */
+static void add_seed(orr_page *page, const orr_tree *result) {
+    const orr_tree *seed = orr_tree_get(result, "seed"), *path = orr_tree_get(seed, "path");
+    if (orr_tree_size(path) == 0) {
+        return;
+    }
+    orr_page_heading(page, "One axis at a time (the seed planner)");
+    for (size_t i = 0; i < orr_tree_size(path); i++) {
+        const orr_tree *one = orr_tree_at(path, i);
+        bool fits = strcmp(orr_tree_text(orr_tree_get(one, "verdict"), ""), "fits") == 0;
+        if (orr_tree_bool(orr_tree_get(one, "kept"), false)) {
+            orr_page_add(page, "  %4zu  %9s  %s%s\n", i + 1,
+                         orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
+                         orr_tree_text(orr_tree_get(one, "change"), ""),
+                         fits ? "" : "   (does not fit yet)");
+        }
+    }
+    double best = real(result, "best.tokens_per_s_per_gpu");
+    double reached = real(seed, "tokens_per_s_per_gpu");
+    if (best > 0 && reached > 0) {
+        orr_page_add(page, "  after %.0f evaluations %.1f %% below the best there is\n",
+                     real(seed, "evaluations"), 100 * (1 - reached / best));
+    }
+}
+
 static void add_neighbours(orr_page *page, const orr_tree *result) {
     const orr_tree *list = orr_tree_get(result, "neighbours");
     if (orr_tree_size(list) == 0) {
@@ -213,7 +253,9 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
               page->options.verbose ? 100 : 6);
     add_baseline(page, result);
     add_finalists(page, result);
+    add_what_if(page, result);
     if (page->options.verbose) {
+        add_seed(page, result);
         add_neighbours(page, result);
     }
 }

@@ -299,11 +299,14 @@ static bool never_fits(unit *u, const tune_pipe *pipe) {
 typedef struct ranked {
     double bound;
     uint32_t index;
+    uint32_t first; /* comes before the bound */
 } ranked;
 
 static int by_bound(const void *a, const void *b) {
     const ranked *x = (const ranked *)a, *y = (const ranked *)b;
-    return x->bound < y->bound   ? -1
+    return x->first < y->first   ? -1
+           : x->first > y->first ? 1
+           : x->bound < y->bound ? -1
            : x->bound > y->bound ? 1
            : x->index < y->index ? -1
                                  : x->index > y->index;
@@ -334,7 +337,7 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
         tune_plan_pipe(&pipes->pipe[p], &plan);
         plan.recompute = (orr_recompute){0};
         relax_overlap(world, &plan);
-        pipe[p] = (ranked){u.brute ? 0 : bound_of(&u, &plan), p};
+        pipe[p] = (ranked){u.brute ? 0 : bound_of(&u, &plan), p, 0};
     }
     qsort(pipe, pipes->count, sizeof *pipe, by_bound);
     for (uint32_t i = 0; i < pipes->count && !s->failed; i++) {
@@ -354,11 +357,17 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* Where fewer GPUs are better, all that fewer can do comes first. */
+static uint32_t gpus_first(const tune_space *space, uint32_t family) {
+    bool wanted = space->request->objective == ORR_OBJECTIVE_GPUS;
+    return wanted ? space->family[family].plan.gpus : 0;
+}
+
 static uint32_t *sort_families(tune_space *space) {
     ranked *list = (ranked *)orr_alloc((size_t)space->family_count * sizeof *list + 1);
     uint32_t *order = ORR_NEW_ARRAY(space->arena, uint32_t, space->family_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
-        list[f] = (ranked){space->family[f].bound, f};
+        list[f] = (ranked){space->family[f].bound, f, gpus_first(space, f)};
     }
     qsort(list, space->family_count, sizeof *list, by_bound);
     for (uint32_t f = 0; f < space->family_count; f++) {
@@ -429,12 +438,32 @@ static void leave_open(search *s, tune_outcome *out, uint32_t next) {
 /* Families of the next round: none when no bound is low enough. */
 static uint32_t gather_round(const search *s, uint32_t next, uint32_t round) {
     const tune_space *space = s->space;
-    uint32_t count = 0;
+    uint32_t count = 0, gpus = gpus_first(space, s->order[next]);
+    if (s->keep->top_count > 0 && gpus_first(space, s->keep->top[0].family) < gpus) {
+        return 0;
+    }
     while (count < round && next + count < space->family_count &&
+           gpus_first(space, s->order[next + count]) == gpus &&
            space->family[s->order[next + count]].bound < s->limit) {
         count++;
     }
     return count;
+}
+
+/* Nothing of this number of GPUs is left to look at, and nothing was found with them: on to the
+ * next number. */
+static uint32_t skip_group(search *s, uint32_t next) {
+    const tune_space *space = s->space;
+    uint32_t gpus = gpus_first(space, s->order[next]);
+    if (gpus == 0 || s->keep->top_count > 0) {
+        return next;
+    }
+    for (; next < space->family_count && gpus_first(space, s->order[next]) == gpus; next++) {
+        const tune_family *family = &space->family[s->order[next]];
+        bool never = family->bound >= HUGE_VAL;
+        *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
+    }
+    return next;
 }
 
 static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round) {
@@ -449,7 +478,12 @@ static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t rou
         s->limit = space->request->brute ? HUGE_VAL : tune_keep_limit(s->keep);
         uint32_t count = gather_round(s, next, round);
         if (count == 0) {
-            break;
+            uint32_t more = skip_group(s, next);
+            if (more == next) {
+                break;
+            }
+            next = more;
+            continue;
         }
         if (!go_on(s, &t, out)) {
             leave_open(s, out, next);

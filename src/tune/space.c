@@ -284,7 +284,7 @@ static void add_recompute(tune_recomputes *out, orr_recompute value) {
 }
 
 /* Modules that the model has. Recomputed experts recompute their activation too. */
-static uint32_t modules_of(const orr_model *model) {
+uint32_t tune_modules(const orr_model *model) {
     uint32_t bits = ORR_MODULE_LAYERNORM;
     for (uint32_t k = 0; k < model->kind_count; k++) {
         const orr_layer *layer = &model->kind[k];
@@ -299,7 +299,7 @@ static uint32_t modules_of(const orr_model *model) {
 
 static void default_recomputes(const orr_model *model, uint32_t deepest, tune_recomputes *out) {
     const uint32_t both = ORR_MODULE_MOE | ORR_MODULE_MOE_ACT;
-    uint32_t bits = modules_of(model);
+    uint32_t bits = tune_modules(model);
     add_recompute(out, (orr_recompute){.kind = ORR_RECOMPUTE_NONE});
     for (uint32_t m = bits & -bits; m != 0; m = (m - bits) & bits) { /* subsets, rising */
         if ((m & both) != both) {

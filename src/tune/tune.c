@@ -105,6 +105,20 @@ orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *requ
     if (status == ORR_OK) {
         status = tune_write(&space, engine, &outcome, result, err);
     }
+    if (status == ORR_OK && request->seed_budget > 0) {
+        orr_tree *seed = NULL;
+        status = tune_seed(&space, engine, request->seed_budget, &seed, err);
+        if (status == ORR_OK) {
+            (void)orr_tree_put(arena, *result, "seed", seed);
+        }
+    }
+    if (status == ORR_OK && request->what_if && outcome.keep.top_count > 0) {
+        orr_tree *figures = NULL;
+        status = tune_what_if(&space, engine, &outcome.keep.top[0], &figures, err);
+        if (status == ORR_OK) {
+            (void)orr_tree_put(arena, *result, "what_if", figures);
+        }
+    }
     if (status == ORR_OK && measured != NULL) {
         (void)orr_tree_put(arena, *result, "measured", measured);
         orr_tree_put_real(arena, *result, "compute_factor", space.compute_factor);

@@ -32,6 +32,8 @@ typedef struct orr_tune_request {
     bool resume;                   /* from the state of the same search in the store */
     char *trials;                  /* out: with a store, its trials as JSON lines */
     uint32_t threads;              /* 0: one */
+    uint32_t seed_budget;          /* evaluations of the seed planner; 0: none */
+    bool what_if;                  /* which figure of the machine matters most */
     bool brute;                    /* no bounds */
     bool count;                    /* the size of the space only */
     orr_tune_progress progress;

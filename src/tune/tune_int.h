@@ -86,6 +86,8 @@ typedef struct tune_recomputes {
     orr_recompute value[TUNE_MAX_RECOMPUTE];
     uint32_t of_class[TUNE_CLASSES];
 } tune_recomputes;
+/* orr_module bits that a model has. */
+uint32_t tune_modules(const orr_model *model);
 uint32_t tune_recompute_class(const orr_recompute *recompute);
 
 /* What may follow a family and a pipe. */
@@ -232,6 +234,18 @@ orr_status tune_neighbours(orr_arena *arena, orr_engine *engine, const tune_worl
                            orr_tree **out, orr_err *err);
 /* Bytes that a plan of the world may need. */
 double tune_fits_bytes(const tune_space *space, const tune_world *world);
+
+/* ---- whatif.c -------------------------------------------------------------------------------- */
+
+/* List of {figure, throughput_per_percent}. Searches once more. */
+orr_status tune_what_if(tune_space *space, orr_engine *engine, const tune_found *best,
+                        orr_tree **out, orr_err *err);
+
+/* ---- seed.c ---------------------------------------------------------------------------------- */
+
+/* {order, evaluations, tokens_per_s_per_gpu, plan, path: [{change, verdict, ...}]} */
+orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budget, orr_tree **out,
+                     orr_err *err);
 
 /* ---- measured.c ------------------------------------------------------------------------------ */
 

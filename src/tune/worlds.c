@@ -233,13 +233,34 @@ static orr_status make_world(tune_space *space, const orr_tree *inputs, const ui
     return find_words(arena, limits, world, err);
 }
 
+/* Fewest GPUs: all halves of what is there, unless a range says which. */
+static void halve_gpus(orr_arena *arena, tune_limits *limits, uint32_t gpus) {
+    for (uint32_t i = 0; i < limits->other_count; i++) {
+        if (strcmp(limits->other[i].key, "gpus") == 0 ||
+            strcmp(limits->other[i].key, "nodes") == 0) {
+            return;
+        }
+    }
+    if (limits->other_count == TUNE_MAX_ITEMS) {
+        return;
+    }
+    uint32_t at = limits->other_count++;
+    limits->other[at].key = "gpus";
+    for (uint32_t n = gpus; n >= 1; n = n % 2 == 0 ? n / 2 : 0) {
+        limits->other[at].value[limits->other[at].count++] = orr_arena_format(arena, "%u", n);
+    }
+}
+
 orr_status tune_worlds_make(tune_space *space, orr_err *err) {
-    const tune_limits *limits = &space->limits;
     orr_resolved start = {0};
     uint32_t choice[TUNE_MAX_ITEMS] = {0};
     /* What the plan to start from says of the batch holds for all. */
     ORR_TRY(orr_plan_resolve(space->arena, space->request->keys, &start, err));
     const orr_tree *inputs = copy_inputs(space->arena, space->request->keys, start.plan.gbs);
+    if (space->request->objective == ORR_OBJECTIVE_GPUS) {
+        halve_gpus(space->arena, &space->limits, start.plan.gpus);
+    }
+    const tune_limits *limits = &space->limits;
     uint64_t count = 1;
     for (uint32_t i = 0; i < limits->other_count; i++) {
         count *= limits->other[i].count;
