@@ -7,13 +7,16 @@
 #include "program/link_int.h"
 
 struct orr_linker {
-    orr_arena *arena; /* of everything memoised */
+    orr_arena *arena; /* of objects */
+    orr_arena *order_arena;
     orr_map objects, orders;
+    uint32_t generation; /* of the orders */
 };
 
 orr_linker *orr_linker_new(void) {
     orr_linker *linker = orr_alloc(sizeof *linker);
     linker->arena = orr_arena_new();
+    linker->order_arena = orr_arena_new();
     return linker;
 }
 
@@ -24,6 +27,7 @@ void orr_linker_free(orr_linker *linker) {
     orr_map_release(&linker->objects);
     orr_map_release(&linker->orders);
     orr_arena_free(linker->arena);
+    orr_arena_free(linker->order_arena);
     orr_release(linker);
 }
 
@@ -92,6 +96,16 @@ static void *ratios_of(orr_arena *arena, const orr_schedule_spec *spec, const or
     return key;
 }
 
+uint32_t orr_linker_trim(orr_linker *linker, size_t most_bytes) {
+    if (orr_arena_used(linker->order_arena) > most_bytes) {
+        orr_map_release(&linker->orders);
+        orr_arena_free(linker->order_arena);
+        linker->order_arena = orr_arena_new();
+        linker->generation++;
+    }
+    return linker->generation;
+}
+
 orr_status orr_linker_order(orr_linker *linker, orr_arena *scratch, const orr_schedule_spec *spec,
                             const orr_durations *d, const orr_order **out, orr_err *err) {
     const void *key = spec;
@@ -103,9 +117,9 @@ orr_status orr_linker_order(orr_linker *linker, orr_arena *scratch, const orr_sc
     }
     void *known = orr_map_get(&linker->orders, key, key_bytes);
     if (known == NULL) {
-        const orr_order **slot = ORR_NEW(linker->arena, const orr_order *);
+        const orr_order **slot = ORR_NEW(linker->order_arena, const orr_order *);
         ORR_TRY(orr_order_build_brief(linker->arena, spec, timed ? &times : NULL, slot, err));
-        orr_map_put(&linker->orders, linker->arena, key, key_bytes, slot);
+        orr_map_put(&linker->orders, linker->order_arena, key, key_bytes, slot);
         known = slot;
     }
     *out = *(const orr_order **)known;

@@ -20,6 +20,10 @@ orr_engine *orr_engine_with(const orr_calibration *calibration) {
     return engine;
 }
 
+void orr_engine_trim(orr_engine *engine, size_t most_bytes) {
+    (void)orr_linker_trim(engine->linker, most_bytes);
+}
+
 orr_engine *orr_engine_twin(const orr_engine *engine) {
     orr_engine *twin = orr_engine_with(engine->calibration);
     twin->evidence = engine->evidence;

@@ -3,6 +3,8 @@
 #ifndef ORR_PROJECTION_H
 #define ORR_PROJECTION_H
 
+#include <stddef.h>
+
 #include "memory/memory.h"
 #include "timeline/timeline.h"
 
@@ -50,6 +52,9 @@ orr_engine *orr_engine_with(const struct orr_calibration *calibration);
 void orr_engine_free(orr_engine *engine);
 /* Another engine with the same constants and evidence, for another thread; must not outlive it. */
 orr_engine *orr_engine_twin(const orr_engine *engine);
+
+/* Forgets memoised schedule orders when they take more bytes than this. */
+void orr_engine_trim(orr_engine *engine, size_t most_bytes);
 
 /* Reads the calibrations of a machine and a software profile, which the first projection would
  * otherwise do: inputs are then parsed, and what follows is computing. */

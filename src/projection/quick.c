@@ -26,7 +26,7 @@ typedef struct body_key {
     uint8_t p2p;
 } body_key;
 
-enum { TIME_SLOTS = 1024, SHARD_KINDS = 3 };
+enum { TIME_SLOTS = 1024, SHARD_KINDS = 3, MAX_ORDER_BYTES = 256 << 20 };
 
 /* Times of an object, found by what changes inside a search. */
 typedef struct time_slot {
@@ -46,6 +46,7 @@ struct orr_quick {
     orr_recompute recompute;
     body_key body_key;
     bool framed, fitted, timed, ordered, weighed, played;
+    uint32_t orders;     /* generation of the linker's */
     orr_program program; /* its chunk kinds are `kind` */
     orr_chunk kind[ORR_MAX_CHUNK_KINDS];
     orr_chunk_time accumulation[ORR_MAX_CHUNK_KINDS];
@@ -244,9 +245,11 @@ static orr_status set_times(orr_quick *quick, orr_err *err) {
 
 static orr_status find_order(orr_quick *quick, orr_err *err) {
     ORR_TRY(fit_recompute(quick, err));
-    if (quick->ordered) {
+    if (quick->ordered && orr_linker_trim(quick->engine->linker, SIZE_MAX) == quick->orders) {
         return ORR_OK;
     }
+    quick->weighed = quick->played = false;
+    quick->orders = orr_linker_trim(quick->engine->linker, MAX_ORDER_BYTES);
     orr_durations d = {0};
     const orr_plan *plan = &quick->now.plan;
     bool by_time = orr_schedule_needs_durations((orr_schedule_kind)plan->pipe.schedule);

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "tune/tune_int.h"
 
+enum { MAX_ORDER_BYTES = 256 << 20 };
+
 typedef struct writer {
     tune_space *space;
     orr_engine *engine;
@@ -20,6 +22,7 @@ static orr_status write_plan(writer *w, const tune_world *world, const orr_plan 
     r->plan = *plan;
     orr_anchor anchor = {.factor = w->space->compute_factor};
     bool anchored = w->space->request->measured != NULL;
+    orr_engine_trim(w->engine, MAX_ORDER_BYTES);
     ORR_TRY(orr_project(w->engine, w->arena, r, anchored ? &anchor : NULL, projection, err));
     orr_tree *map = orr_tree_new_map(w->arena);
     (void)orr_tree_put(w->arena, map, "plan", orr_plan_write(w->arena, r));
