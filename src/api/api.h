@@ -119,6 +119,10 @@ orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err);
 /* Plan keys as a plan; its assumptions and keys go into the envelope. */
 orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *out, orr_err *err);
 
+/* layout auto: keys with the layout string that stands for it; its gain becomes an assumption. */
+bool orr_layout_is_auto(const orr_tree *keys);
+orr_status orr_layout_auto(orr_job *job, const orr_tree *keys, const orr_tree **out, orr_err *err);
+
 orr_status orr_command_schedule(orr_job *job, orr_err *err);
 /* Its fields besides the plan's, appended. */
 void orr_schedule_arguments(orr_arena *arena, orr_tree *fields);

@@ -80,7 +80,7 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
         }
     }
     *out = orr_plan_merge(job->arena, keys, own);
-    return ORR_OK;
+    return orr_layout_is_auto(*out) ? orr_layout_auto(job, *out, out, err) : ORR_OK;
 }
 
 orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *resolved,

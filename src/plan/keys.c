@@ -64,8 +64,9 @@ static const orr_field fields[KEY_COUNT] = {
             "Chunks of layers a pipeline rank holds; default 1, or what schedule, layout or "
             "software imply."),
     KEY(KEY_LAYOUT, "layout", TEXT, layout, 0, 0, NULL, NULL,
-        "Layers of the stages: even, slots, cost-walk, balanced, spread; embedding, loss or "
-        "embedding,loss (these count as layers); or a Megatron string such as "
+        "Layers of the stages: auto (balances stage times within memory); even, slots, cost-walk, "
+        "balanced, spread; embedding, loss or embedding,loss (these count as layers); or a "
+        "Megatron string such as "
         "\"Et*3|(tt|)*29m|L\"."),
     ENUM_KEY(KEY_PLACEMENT, placement, placements,
              "Placement where no layout says it; default: the software's."),

@@ -569,11 +569,12 @@ static void resolve_layout_word(resolver *r, orr_plan *plan, const char *text) {
     }
     int near = orr_name_nearest(text, names, WORDS);
     problem(r, ORR_E_SCHEMA, KEY_LAYOUT,
-            orr_arena_format(r->arena,
-                             "%s%s%sit takes even, slots, cost-walk, balanced, spread, embedding, "
-                             "loss, \"embedding,loss\", or a string such as \"Et*3|(tt|)*29m|L\"",
-                             near < 0 ? "" : "did you mean \"", near < 0 ? "" : names[near],
-                             near < 0 ? "" : "\"? "),
+            orr_arena_format(
+                r->arena,
+                "%s%s%sit takes auto, even, slots, cost-walk, balanced, spread, embedding, "
+                "loss, \"embedding,loss\", or a string such as \"Et*3|(tt|)*29m|L\"",
+                near < 0 ? "" : "did you mean \"", near < 0 ? "" : names[near],
+                near < 0 ? "" : "\"? "),
             "\"layout\" has no value \"%.60s\"", text);
 }
 

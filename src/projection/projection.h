@@ -96,6 +96,17 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
 /* The times that the schedule of a legal plan is played with, picoseconds; they live in arena. */
 orr_status orr_project_stages(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               orr_durations *out, orr_err *err);
+/* A layer split that balances stage times, exactly, as a layout string. `resolved` is the plan with
+ * any other split that links. cap_bytes bounds a rule of thumb for the bytes of a rank (0: none);
+ * whether the split fits says the projection of it. ORR_E_INFEASIBLE when nothing is below the cap.
+ */
+typedef struct orr_balanced {
+    const char *layout;
+    double longest_s;    /* forward and backward of the longest stage, one micro-batch */
+    uint64_t most_bytes; /* of a rank, by the same rule */
+} orr_balanced;
+orr_status orr_project_layout(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              uint64_t cap_bytes, orr_balanced *out, orr_err *err);
 /* Memory alone: no prices. */
 orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               bool all_ranks, orr_memory *out, orr_err *err);

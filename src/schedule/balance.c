@@ -100,13 +100,13 @@ static orr_status check(const orr_balance *b, uint32_t chunks, orr_err *err) {
                 (b->static_bytes == NULL || orr_add_u64(bytes, b->static_bytes[i], &bytes)) &&
                 (b->live_bytes == NULL || orr_add_u64(sum, b->live_bytes[i], &sum));
     }
-    /* deviations times chunks have to stay in range */
-    if (!small || time > (uint64_t)INT64_MAX / ORR_MAX_BALANCED / ORR_MAX_BALANCED) {
+    /* the sum of all deviations, each times the number of chunks, has to stay in range */
+    uint64_t most = small ? (uint64_t)INT64_MAX / 2 / chunks / chunks : 0;
+    if (!small || time > most) {
         return orr_fail(err, ORR_E_LIMIT,
                         "cannot balance %u layers over %u chunks: at most %u of each, times not "
-                        "negative and their sum below %lld ps",
-                        b->layers, chunks, (unsigned)ORR_MAX_BALANCED,
-                        (long long)(INT64_MAX / ORR_MAX_BALANCED / ORR_MAX_BALANCED));
+                        "negative and their sum at most %llu ps",
+                        b->layers, chunks, (unsigned)ORR_MAX_BALANCED, (unsigned long long)most);
     }
     return ORR_OK;
 }
