@@ -52,18 +52,19 @@ void orr_lower_embedding(orr_builder *b) {
 typedef struct loss_cost {
     double forward_bytes, backward_bytes; /* a logit */
     uint32_t kernels;
+    orr_memop family;
 } loss_cost;
 
 static loss_cost loss_cost_of(const orr_builder *b) {
     switch ((orr_loss_kernel)b->key->variant.loss) {
     /* Middle of the measured 24-38 and 16-22 bytes, steptime.md §2.3. */
     case ORR_LOSS_EAGER:
-    case ORR_LOSS_EAGER_BF16: return (loss_cost){31, 19, 6};
-    case ORR_LOSS_NATIVE: return (loss_cost){12, 8, 6};
+    case ORR_LOSS_EAGER_BF16: return (loss_cost){31, 19, 6, ORR_MEMOP_ELEMENTWISE};
+    case ORR_LOSS_NATIVE: return (loss_cost){12, 8, 6, ORR_MEMOP_LOSS};
     case ORR_LOSS_TE:
     case ORR_LOSS_FUSED: break;
     }
-    return (loss_cost){12, 8, 2};
+    return (loss_cost){12, 8, 2, ORR_MEMOP_LOSS};
 }
 
 /* Vocabulary-parallel cross-entropy reduces the maximum, the target's logit and the sum of
@@ -76,9 +77,9 @@ static void add_loss(orr_builder *b) {
         logits = (double)z->n * b->key->vocab;
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_LOSS, ORR_ALL_GATHER, 2 * (uint64_t)logits);
     }
-    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_LOSS, ORR_CLASS_LOSS, ORR_MEMOP_LOSS,
+    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_LOSS, ORR_CLASS_LOSS, cost.family,
                    cost.forward_bytes * logits, cost.kernels);
-    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_LOSS, ORR_CLASS_LOSS, ORR_MEMOP_LOSS,
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_LOSS, ORR_CLASS_LOSS, cost.family,
                    cost.backward_bytes * logits, cost.kernels);
     for (int i = 0; i < 3 && !b->key->variant.loss_gathered; i++) {
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_LOSS, ORR_ALL_REDUCE, 4 * z->n);

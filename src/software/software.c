@@ -180,3 +180,27 @@ double *orr_software_number(orr_software *software, const char *name) {
     }
     return NULL;
 }
+
+bool orr_software_is_free(const orr_software *software, const char *name, double *value) {
+    const orr_schema *section = &orr_software_sections[ORR_SECTION_TIME];
+    const char *word =
+        orr_tree_text(orr_tree_get(orr_tree_get(software->evidence, name), "evidence"), "code");
+    bool backed = true;
+    for (size_t i = FIRST_FITTED; i < EVIDENCE_WORDS; i++) {
+        backed = backed && strcmp(word, evidence_words[i]) != 0;
+    }
+    orr_software copy = *software;
+    const double *number = orr_schema_number(section, &copy, name);
+    if (backed || number == NULL || strncmp(name, "interval_", 9) == 0) {
+        return false;
+    }
+    *value = *number;
+    for (size_t i = 0; i < section->count; i++) {
+        double neutral = 0;
+        if (strcmp(section->fields[i].name, name) == 0 &&
+            orr_parse_real(section->fields[i].fallback, &neutral)) {
+            return *value < neutral || *value > neutral;
+        }
+    }
+    return true;
+}

@@ -160,6 +160,9 @@ orr_status orr_software_read(orr_arena *arena, const orr_tree *file, const char 
 orr_status orr_software_find(orr_arena *arena, const char *name, orr_software **out, orr_err *err);
 /* A number of a profile by its name, for fitting; NULL when there is none. */
 double *orr_software_number(orr_software *software, const char *name);
+/* A stated number of the time section that neither code nor document nor measurement backs, and
+ * that is not neutral: a free parameter. Its value goes to *value. Intervals are none. */
+bool orr_software_is_free(const orr_software *software, const char *name, double *value);
 orr_tree *orr_software_catalog(orr_arena *arena);
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
 /* The tables of fields by section, for help and schema. */

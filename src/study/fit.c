@@ -322,6 +322,22 @@ static orr_status read_stages(orr_arena *arena, const orr_tree **out, orr_err *e
     return orr_fail(err, ORR_E_INTERNAL, "study/fit.yaml is not built in");
 }
 
+uint32_t orr_fit_machine_parameters(orr_arena *arena) {
+    const orr_tree *stages = NULL;
+    orr_err err = {0};
+    uint32_t count = 0;
+    if (read_stages(arena, &stages, &err) != ORR_OK) {
+        return 0;
+    }
+    for (size_t s = 0; s < orr_tree_size(stages); s++) {
+        const orr_tree *list = orr_tree_get(orr_tree_at(stages, s), "parameters");
+        for (size_t i = 0; i < orr_tree_size(list); i++) {
+            count += orr_tree_get(orr_tree_at(list, i), "profiles") == NULL;
+        }
+    }
+    return count;
+}
+
 /* Rows get profiles and fabrics that the fit may change. */
 static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr_err *err) {
     f->row = ORR_NEW_ARRAY(f->arena, orr_judged *, count);

@@ -97,6 +97,9 @@ double orr_macro_median(orr_arena *arena, const orr_judged *rows, uint32_t count
 uint32_t orr_disturbed_find(orr_arena *arena, const orr_run_table *table, const orr_run ***out);
 orr_tree *orr_disturbed_write(orr_arena *arena, const orr_run_table *table);
 
+/* Parameters of architectures and fabrics that data/study/fit.yaml fits. */
+uint32_t orr_fit_machine_parameters(orr_arena *arena);
+
 orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t count);
 /* ablate.c: list of {effect, summary, series}, "nothing" first. */
 orr_status orr_study_ablate(orr_arena *arena, const orr_judged *rows, uint32_t count,

@@ -173,17 +173,42 @@ orr_tree *orr_judged_skipped(orr_arena *arena, const orr_judged *rows, uint32_t 
     return list;
 }
 
-/* Fitted values of the software profiles that were used, each profile once. */
-static uint32_t fitted_parameters(const orr_judged *rows, uint32_t count) {
+typedef struct free_number {
+    const char *name;
+    double value;
+} free_number;
+
+enum { MAX_FREE = 1024 };
+
+/* Adds the free numbers of a profile that are not there: one that several profiles share counts
+ * once. */
+static uint32_t add_free(const orr_software *software, free_number *all, uint32_t count) {
+    for (size_t i = 0; i < orr_tree_size(software->evidence) && count < MAX_FREE; i++) {
+        free_number one = {orr_tree_key(software->evidence, i), 0};
+        bool known = !orr_software_is_free(software, one.name, &one.value);
+        for (uint32_t k = 0; k < count && !known; k++) {
+            known = strcmp(all[k].name, one.name) == 0 && !(all[k].value < one.value) &&
+                    !(all[k].value > one.value);
+        }
+        if (!known) {
+            all[count++] = one;
+        }
+    }
+    return count;
+}
+
+/* Free numbers of the profiles that were used, and those of architectures and fabrics. */
+static uint32_t fitted_parameters(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+    free_number *all = ORR_NEW_ARRAY(arena, free_number, MAX_FREE);
     uint32_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         bool first = rows[i].skipped == NULL;
         for (uint32_t k = 0; k < i && first; k++) {
             first = rows[k].skipped != NULL || strcmp(rows[k].software, rows[i].software) != 0;
         }
-        sum += first ? rows[i].resolved->software->fitted_parameters : 0;
+        sum = first ? add_free(rows[i].resolved->software, all, sum) : sum;
     }
-    return sum;
+    return sum + orr_fit_machine_parameters(arena);
 }
 
 static orr_tree *tables(orr_arena *arena, const orr_judged *rows, uint32_t count) {
@@ -234,7 +259,7 @@ static orr_tree *summary_of(orr_arena *arena, const orr_judged *rows, uint32_t c
     }
     orr_tree *summary = orr_summarise(arena, all, count);
     orr_tree_put_real(arena, summary, "macro_median", orr_macro_median(arena, rows, count));
-    orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(rows, count));
+    orr_tree_put_int(arena, summary, "fitted_parameters", fitted_parameters(arena, rows, count));
     return summary;
 }
 
