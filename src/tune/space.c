@@ -372,7 +372,9 @@ static uint16_t overlaps_wanted(const tune_world *world, uint32_t mask, uint32_t
         for (uint32_t i = 0; i < world->overlap_count; i++) {
             wanted = wanted || (world->overlap[i] & mask) == o;
         }
-        set |= wanted ? (uint16_t)(1u << (o | fixed)) : 0;
+        if (wanted) {
+            set = (uint16_t)(set | 1u << (o | fixed));
+        }
     }
     return set;
 }
@@ -438,7 +440,9 @@ const tune_tails *tune_tails_of(tune_space *space, const tune_family *family,
             }
             plan.recompute = class_example[c];
             tune_plan_overlap(w, o, &plan);
-            known->overlaps[c] |= is_legal(w, &plan) ? (uint16_t)(1u << o) : 0;
+            if (is_legal(w, &plan)) {
+                known->overlaps[c] = (uint16_t)(known->overlaps[c] | 1u << o);
+            }
         }
     }
     orr_map_put(&space->tail_map, space->arena, &key, sizeof key, known);
