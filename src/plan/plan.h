@@ -96,7 +96,7 @@ typedef struct orr_numeric {
     uint8_t grad_bytes;   /* of the gradient buffer: 2 or 4 */
     uint8_t master_bytes; /* 4, 2 (remainders), 0 (parameters are their own master) */
     uint8_t exp_avg_bytes, exp_avg_sq_bytes; /* 4 each, 2 or 1 when precision-aware */
-    uint8_t reserved;
+    uint8_t wire_bytes; /* a gradient takes in reduction, where it is stored otherwise; 0: grad */
 } orr_numeric;
 typedef struct orr_recompute {
     uint32_t modules; /* orr_module bits, for SELECTIVE */

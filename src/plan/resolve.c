@@ -736,6 +736,7 @@ static void resolve_numeric(resolver *r, orr_plan *plan) {
     n->param_bytes = fp8 ? 1 : n->param_bytes;
     n->grad_bytes = bytes_of(r, KEY_GRAD_DTYPE, k->grad_dtype, software->variant.grad_fp32 ? 4 : 2,
                              "the software's");
+    n->wire_bytes = (uint8_t)orr_min_f64(software->grad_wire_bytes, 4);
     bool own_master = n->param_bytes == 4;
     n->master_bytes = bytes_of(r, KEY_MASTER_DTYPE, k->master_dtype, own_master ? 0 : 4,
                                own_master ? "fp32 parameters are their own" : "the usual one");

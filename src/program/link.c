@@ -53,7 +53,10 @@ static void common_key(const orr_plan *plan, orr_object_key *key) {
     key->seq = plan->batch.seq;
     key->dp_shards = shards_of(plan);
     key->numeric.precision = plan->numeric.precision;
-    key->numeric.grad_bytes = key->dp_shards > 1 ? plan->numeric.grad_bytes : 0;
+    if (key->dp_shards > 1) { /* what a reduce-scatter carries */
+        const orr_numeric *n = &plan->numeric;
+        key->numeric.grad_bytes = n->wire_bytes > 0 ? n->wire_bytes : n->grad_bytes;
+    }
     key->variant = plan->variant;
     key->variant.vocab_unpadded = 0;
     key->variant.fp8_copies = 0; /* static, not an object's */

@@ -277,11 +277,13 @@ static uint32_t stated(const orr_verdict *all, uint32_t count, orr_judged *out) 
     return n;
 }
 
-static void write_rows(orr_arena *arena, orr_tree *map, const orr_verdict *all, uint32_t count) {
+/* Indices count the rows of their own table, the first `ran` those of the runs. */
+static void write_rows(orr_arena *arena, orr_tree *map, const orr_verdict *all, uint32_t ran,
+                       uint32_t count) {
     orr_tree *rows = orr_tree_put(arena, map, "rows", orr_tree_new_list(arena));
     orr_tree *failures = orr_tree_put(arena, map, "failed_rows", orr_tree_new_list(arena));
     for (uint32_t i = 0; i < count; i++) {
-        if (all[i].failed) {
+        if (i >= ran) {
             (void)orr_tree_push(arena, failures, row_tree(arena, &all[i]));
         } else if (all[i].judged.run->mem_gb > 0) {
             (void)orr_tree_push(arena, rows, row_tree(arena, &all[i]));
@@ -290,7 +292,7 @@ static void write_rows(orr_arena *arena, orr_tree *map, const orr_verdict *all, 
 }
 
 static orr_status write_result(orr_engine *engine, orr_arena *arena, const orr_verdict *all,
-                               uint32_t count, orr_tree *map, orr_err *err) {
+                               uint32_t ran, uint32_t count, orr_tree *map, orr_err *err) {
     orr_judged *rows = ORR_NEW_ARRAY(arena, orr_judged, count);
     uint32_t n = stated(all, count, rows);
     const orr_judged **some = ORR_NEW_ARRAY(arena, const orr_judged *, n);
@@ -306,7 +308,7 @@ static orr_status write_result(orr_engine *engine, orr_arena *arena, const orr_v
     orr_tree *mistakes = NULL;
     ORR_TRY(orr_study_mistakes(engine, arena, all, count, &mistakes, err));
     (void)orr_tree_put(arena, verdict, "mistakes", mistakes);
-    write_rows(arena, map, all, count);
+    write_rows(arena, map, all, ran, count);
     return ORR_OK;
 }
 
@@ -327,7 +329,7 @@ orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_stud
         status = judge_table(engine, &curator, arena, request, &failed, true, all + ran.count, err);
     }
     if (status == ORR_OK) {
-        status = write_result(engine, arena, all, count, *result, err);
+        status = write_result(engine, arena, all, ran.count, count, *result, err);
     }
     orr_curator_release(&curator);
     return status;
