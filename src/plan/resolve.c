@@ -823,8 +823,9 @@ static void resolve_overlap(resolver *r, orr_plan *plan) {
         }
     } else {
         bool tp = software->tp_overlap_fwd_frac > 0 || software->tp_overlap_bwd_frac > 0;
+        bool plain = software->dp_overlap_unsharded && plan->shard.kind == ORR_SHARD_NONE;
         plan->overlap = (tp && plan->split.tp > 1 ? ORR_OVERLAP_TP : 0u) |
-                        (software->dp_overlap_grads ? ORR_OVERLAP_DP : 0u) |
+                        (software->dp_overlap_grads || plain ? ORR_OVERLAP_DP : 0u) |
                         (software->p2p_overlap && loops ? ORR_OVERLAP_PP : 0u);
         assume(r, KEY_OVERLAP, overlap_text(r, plan->overlap), "the software's default");
     }
