@@ -42,6 +42,8 @@ typedef enum orr_args_bit {
     ORR_ARGS_MEASURED = 1 << 11, /* measured: what was seen of some plans */
     ORR_ARGS_SCHEDULE = 1 << 7,  /* what schedule takes besides a plan */
     ORR_ARGS_MEASURE = 1 << 12,  /* what measure takes */
+    ORR_ARGS_LLM = 1 << 16,      /* a language model that questions the search */
+    ORR_ARGS_DOCTOR = 1 << 17,   /* an endpoint of one */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
@@ -77,9 +79,20 @@ orr_status orr_command_evaluate(orr_job *job, orr_err *err);
 orr_status orr_command_explain(orr_job *job, orr_err *err);
 orr_status orr_command_neighbors(orr_job *job, orr_err *err);
 orr_status orr_command_compare(orr_job *job, orr_err *err);
+orr_status orr_command_llm_doctor(orr_job *job, orr_err *err);
 orr_status orr_command_next(orr_job *job, orr_err *err);
 orr_status orr_command_sensitivity(orr_job *job, orr_err *err);
 
+/* What the tool belt is asked about: plan keys without those that follow from others, with anchor
+ * and evidence. */
+const orr_tree *orr_job_base(orr_job *job, const orr_tree *keys);
+/* Fields of an investigation, or of the doctor's endpoint. */
+orr_tree *orr_llm_fields(orr_arena *arena, bool doctor);
+bool orr_is_llm_argument(const char *key);
+bool orr_job_wants_llm(const orr_job *job);
+/* After a search, whose result is the job's: adds `investigation` and `chosen`. */
+orr_status orr_job_investigate(orr_job *job, const orr_tree *keys, const orr_tree *pins,
+                               const orr_tree *ranges, orr_err *err);
 /* JSON Schema of a command's arguments: strict, from its fields. */
 orr_tree *orr_command_json_schema(orr_arena *arena, const orr_command *command);
 

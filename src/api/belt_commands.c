@@ -21,16 +21,14 @@ static orr_oracle oracle_of(const orr_job *job) {
     return (orr_oracle){.call = ask, .progress = tell, .user = job->ctx};
 }
 
-/* The base: plan keys alone, without those that follow from others and would hold them fast. */
-static orr_status base_of(orr_job *job, const orr_tree **out, orr_err *err) {
-    const orr_tree *keys = NULL;
-    ORR_TRY(orr_job_keys(job, &keys, err));
+/* Plan keys without those that follow from others and would hold them fast, and what project takes
+ * beside them. */
+const orr_tree *orr_job_base(orr_job *job, const orr_tree *keys) {
     orr_tree *free_keys = orr_tree_new_map(job->arena);
     orr_tree_put_text(job->arena, free_keys, "dp", NULL);
     if (orr_tree_get(keys, "gbs") != NULL) {
         orr_tree_put_text(job->arena, free_keys, "micro_batches", NULL);
     }
-    job->inputs = orr_belt_merge(job->arena, keys, free_keys);
     static const char *const others[] = {"anchor", "evidence", "evidence_accept", "evidence_use"};
     orr_tree *with_it = orr_tree_new_map(job->arena);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -39,7 +37,14 @@ static orr_status base_of(orr_job *job, const orr_tree **out, orr_err *err) {
             (void)orr_tree_put(job->arena, with_it, others[i], orr_tree_copy(job->arena, value));
         }
     }
-    *out = orr_belt_merge(job->arena, job->inputs, with_it);
+    return orr_belt_merge(job->arena, orr_belt_merge(job->arena, keys, free_keys), with_it);
+}
+
+static orr_status base_of(orr_job *job, const orr_tree **out, orr_err *err) {
+    const orr_tree *keys = NULL;
+    ORR_TRY(orr_job_keys(job, &keys, err));
+    job->inputs = orr_belt_merge(job->arena, keys, NULL);
+    *out = orr_job_base(job, keys);
     return ORR_OK;
 }
 

@@ -16,7 +16,7 @@ const orr_command orr_command_table[] = {
      orr_command_check, NULL},
     {"tune", "plan", "the best plan there is, with a certificate that nothing better was left out",
      "--model mixtral-8x7b --hardware h100 --gpus 16 --gbs 256 --seq 4096 --pin recompute=none",
-     ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE, orr_command_tune, NULL},
+     ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE | ORR_ARGS_LLM, orr_command_tune, NULL},
     {"schedule", "plan",
      "one pipeline schedule: time, bubble, memory, chart, and all others beside it",
      "--schedule zbv --pp 4 --microbatches 8 --f 1 --b 1 --w 1", ORR_ARGS_PLAN | ORR_ARGS_SCHEDULE,
@@ -79,6 +79,9 @@ const orr_command orr_command_table[] = {
      "--runs data/validation/runs.csv --models data/validation/models.json "
      "--tiers data/validation/tiers.csv --stage nanotron",
      ORR_ARGS_FITTING, orr_command_calibrate, NULL},
+    {"llm doctor", "about", "does a language model's endpoint answer, stream, count and call tools",
+     "--llm http://localhost:8080/v1 --llm-model NAME", ORR_ARGS_DOCTOR, orr_command_llm_doctor,
+     NULL},
     {"rules", "about", "every legality rule", "", 0, orr_command_rules, NULL},
     {"schema", "about", "JSON Schema of a command's arguments", "project", ORR_ARGS_NAME,
      orr_command_schema, NULL},
@@ -138,6 +141,12 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     if ((command->args & ORR_ARGS_SCHEDULE) != 0) {
         orr_schedule_arguments(arena, fields);
+    }
+    if ((command->args & (ORR_ARGS_LLM | ORR_ARGS_DOCTOR)) != 0) {
+        const orr_tree *own = orr_llm_fields(arena, (command->args & ORR_ARGS_DOCTOR) != 0);
+        for (size_t i = 0; i < orr_tree_size(own); i++) {
+            (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(own, i)));
+        }
     }
     if ((command->args & ORR_ARGS_ANCHOR) != 0) {
         add_field(arena, fields, "anchor", "text", AS_FLAG,

@@ -58,7 +58,8 @@ static bool is_plan_key(const char *key) {
             return false;
         }
     }
-    return !orr_is_tune_argument(key) && !orr_is_schedule_argument(key);
+    return !orr_is_tune_argument(key) && !orr_is_schedule_argument(key) &&
+           !orr_is_llm_argument(key);
 }
 
 /* Plan keys: those of the file, overridden by those of the call. */

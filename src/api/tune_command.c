@@ -323,5 +323,8 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     if (args.trials != NULL) {
         ORR_TRY(orr_os_write_file(args.trials, request.trials, strlen(request.trials), err));
     }
+    if (orr_job_wants_llm(job)) {
+        ORR_TRY(orr_job_investigate(job, keys, pins, ranges, err));
+    }
     return export_all(job, &args, &start, err);
 }

@@ -39,6 +39,8 @@ typedef struct orr_belt_plan {
 
 /* base with overrides on top; a null override removes a key. */
 orr_tree *orr_belt_merge(orr_arena *arena, const orr_tree *base, const orr_tree *overrides);
+/* The same, but nulls stay: overrides of overrides. */
+orr_tree *orr_belt_merge_nulls(orr_arena *arena, const orr_tree *under, const orr_tree *over);
 /* Projects one plan. Only a cancelled or broken oracle is an error. */
 orr_status orr_belt_project(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
                             const orr_tree *overrides, orr_belt_plan *out, orr_err *err);

@@ -23,6 +23,20 @@ orr_tree *orr_belt_merge(orr_arena *arena, const orr_tree *base, const orr_tree 
     return out;
 }
 
+orr_tree *orr_belt_merge_nulls(orr_arena *arena, const orr_tree *under, const orr_tree *over) {
+    orr_tree *out = orr_tree_new_map(arena);
+    for (int side = 0; side < 2; side++) {
+        const orr_tree *from = side == 0 ? under : over;
+        for (size_t i = 0; i < orr_tree_size(from); i++) {
+            if (orr_tree_key(from, i) != NULL) {
+                (void)orr_tree_put(arena, out, orr_tree_key(from, i),
+                                   orr_tree_copy(arena, orr_tree_at(from, i)));
+            }
+        }
+    }
+    return out;
+}
+
 void orr_belt_id(orr_arena *arena, const orr_tree *inputs, char out[ORR_BELT_ID_BYTES]) {
     const char *text = orr_write_json(arena, inputs, false);
     (void)snprintf(out, ORR_BELT_ID_BYTES, "%016llx",

@@ -24,7 +24,7 @@ static orr_tree *kept_message(orr_arena *arena, const orr_tree *raw) {
     for (size_t i = 0; i < orr_tree_size(calls); i++) {
         orr_tree *call = orr_tree_push(arena, mended, orr_tree_copy(arena, orr_tree_at(calls, i)));
         const char *args = orr_tree_text(orr_tree_path(call, "function.arguments"), NULL);
-        if (args != NULL && llm_args(arena, args) == NULL) {
+        if (args != NULL && (args[0] == '\0' || llm_args(arena, args) == NULL)) {
             orr_tree *function = orr_tree_copy(arena, orr_tree_get(call, "function"));
             orr_tree_put_text(arena, function, "arguments", "{}");
             (void)orr_tree_put(arena, call, "function", function);
