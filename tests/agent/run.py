@@ -106,7 +106,7 @@ def every_tool_in_every_format():
                 check(f"{name}: key in its header", all(KEY in {k.lower(): v for k, v in r[1].items()}[header.lower()]
                                                         for r in server.requests))
                 check(f"{name}: no key in the transcript", KEY not in transcript.read_text())
-                again = run(None, "--replay", str(transcript))["result"]["investigation"]
+                again = run(None, "--replay", str(transcript), "--llm-evaluations", "16")["result"]["investigation"]
                 for volatile in ("replayed", "spent", "provider"):
                     again.pop(volatile), run_out.pop(volatile)
                 check(f"{name}: replay is the same", again == run_out)
