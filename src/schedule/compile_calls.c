@@ -53,9 +53,9 @@ typedef struct emitter {
     mark *first_op, *first_use, *grads;
 } emitter;
 
-/* Of the lowest bit. */
+/* Of the lowest bit; 0 when there is none. */
 static uint32_t kind_of(unsigned bits) {
-    return (uint32_t)__builtin_ctz(bits);
+    return bits == 0 ? 0 : (uint32_t)__builtin_ctz(bits);
 }
 
 /* The rank and kind at the other end of a transfer. */
