@@ -24,6 +24,7 @@ typedef struct search {
     const uint32_t *order; /* families by bound */
     uint32_t first;        /* of the round, in order */
     double limit;          /* of the round */
+    double start_s;
     bool failed;
     orr_err err;
 } search;
@@ -389,6 +390,7 @@ static double within_of(const tune_space *space) {
 
 typedef struct tally {
     uint64_t plans; /* in families done with */
+    uint32_t rounds;
     double start_s;
 } tally;
 
@@ -399,7 +401,8 @@ static bool go_on(const search *s, const tally *t, tune_outcome *out) {
         request->progress == NULL || request->progress(request->progress_user, "plans",
                                                        (double)t->plans, (double)s->space->count);
     out->interrupted = !more;
-    return more && (request->budget_s <= 0 || spent_s < request->budget_s);
+    /* some families are looked at in any case */
+    return more && (request->budget_s <= 0 || spent_s < request->budget_s || t->rounds == 0);
 }
 
 /* Once a second; a new best as soon as its round is done. */
@@ -468,7 +471,7 @@ static uint32_t skip_group(search *s, uint32_t next) {
 
 static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round) {
     tune_space *space = s->space;
-    tally t = {.start_s = tune_clock_s()};
+    tally t = {.start_s = s->start_s};
     double saved_s = t.start_s;
     for (uint32_t f = 0; f < next; f++) {
         t.plans += space->family[s->order[f]].count;
@@ -500,6 +503,7 @@ static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t rou
             t.plans += space->family[s->order[next + i]].count;
         }
         next += count;
+        t.rounds++;
         round = orr_min_u32(MAX_ROUND, 2 * round);
         if (!note_round(s, out, next, round, best_before, &saved_s, t.start_s)) {
             return;
@@ -561,6 +565,7 @@ orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out,
     tune_keep_init(&out->keep, within_of(space), TUNE_TOP);
     search s = {.space = space, .threads = orr_max_u32(1, space->request->threads)};
     s.keep = &out->keep;
+    s.start_s = start_s;
     out->threads = s.threads;
     ORR_TRY(orr_engine_prepare(engine, &space->world[0].base, err));
     open_search(&s, engine);

@@ -38,6 +38,7 @@ typedef struct planner {
     orr_tree *path;
     double fits_bytes;
     uint32_t budget, spent;
+    bool started;
     orr_plan best;
     double best_s, best_need; /* best_s is HUGE_VAL while nothing fits */
     orr_map seen;
@@ -247,6 +248,44 @@ static void write_trial(planner *p, const char *what, const orr_plan *plan, cons
     orr_tree_put_bool(p->arena, one, "kept", better);
 }
 
+static bool among(const uint32_t *list, uint32_t count, uint32_t value, uint32_t mask) {
+    for (uint32_t i = 0; i < count; i++) {
+        if ((list[i] & mask) == value) {
+            return true;
+        }
+    }
+    return count == 0;
+}
+
+/* Whether pins and ranges take the plan. */
+static bool wanted(const planner *p, const orr_plan *plan) {
+    const tune_world *w = p->world;
+    const orr_pipe *pipe = &plan->pipe;
+    bool numbers = allows(p, AXIS_TP, plan->split.tp) && allows(p, AXIS_CP, plan->split.cp) &&
+                   allows(p, AXIS_PP, pipe->pp) && allows(p, AXIS_EP, plan->split.ep) &&
+                   allows(p, AXIS_ETP, plan->split.etp) && allows(p, AXIS_MBS, plan->batch.mbs) &&
+                   allows(p, AXIS_VPP, pipe->vpp);
+    bool alone = plan->split.ep * plan->split.etp == 1;
+    bool dispatch = alone || among(w->dispatch, w->dispatch_count, plan->variant.dispatch, 255);
+    bool overlap = among(w->overlap, w->overlap_count, plan->overlap, tune_overlap_mask(w, plan));
+    bool sp = plan->split.tp == 1 || (w->sp >> plan->split.sp & 1) != 0;
+    bool shard = false, layout = w->layout_count == 0, recompute = w->recompute_count == 0;
+    for (uint32_t i = 0; i < w->shard_count; i++) {
+        shard = shard || w->shard[i].kind == plan->shard.kind;
+    }
+    for (uint32_t i = 0; i < w->layout_count; i++) {
+        layout = layout || (w->layout[i].placement == pipe->placement &&
+                            w->layout[i].split_flags == pipe->split_flags &&
+                            w->layout[i].layout_hash == pipe->layout_hash);
+    }
+    for (uint32_t i = 0; i < w->recompute_count; i++) {
+        recompute =
+            recompute || memcmp(&w->recompute[i], &plan->recompute, sizeof plan->recompute) == 0;
+    }
+    return numbers && dispatch && overlap && sp && shard && layout && recompute &&
+           (w->schedules >> pipe->schedule & 1) != 0;
+}
+
 /* Tries a plan; true when it is the new best. Known plans and illegal ones cost nothing. */
 static bool try_plan(planner *p, orr_plan plan, const char *what) {
     orr_resolved r = p->world->base;
@@ -256,7 +295,10 @@ static bool try_plan(planner *p, orr_plan plan, const char *what) {
         return false;
     }
     r.plan = plan;
-    if (!orr_plan_legal(&r) || orr_map_get(&p->seen, &plan, sizeof plan) != NULL) {
+    bool start = !p->started; /* shown whatever it is */
+    p->started = true;
+    if ((!start && !wanted(p, &plan)) || !orr_plan_legal(&r) ||
+        orr_map_get(&p->seen, &plan, sizeof plan) != NULL) {
         return false;
     }
     orr_map_put(&p->seen, p->arena, &plan, sizeof plan, p);
@@ -315,6 +357,54 @@ static void plan_seeds(planner *p) {
         sweep_pair(p, pairs[i][0], pairs[i][1]);
     }
 }
+
+/* ---- local search ---------------------------------------------------------------------------- */
+
+/* From the best plans of a search that its budget could not close: the same sweeps, downhill, and
+ * no plan twice. */
+orr_status tune_descend(const tune_space *space, orr_engine *engine, uint32_t budget,
+                        tune_keep *keep, orr_tree **out, orr_err *err) {
+    enum { STARTS = 6 };
+    orr_arena *arena = space->arena;
+    tune_found start[STARTS];
+    uint32_t starts = orr_min_u32(STARTS, keep->top_count), tried = 0;
+    double before = tune_keep_best(keep);
+    memcpy(start, keep->top, starts * sizeof *start);
+    for (uint32_t i = 0; i < starts; i++) {
+        const tune_world *world = &space->world[start[i].world];
+        planner p = {.space = space,
+                     .world = world,
+                     .arena = arena,
+                     .path = orr_tree_new_list(arena),
+                     .fits_bytes = tune_fits_bytes(space, world),
+                     .budget = budget / starts,
+                     .started = true,
+                     .best = start[i].plan,
+                     .best_s = start[i].step_s,
+                     .best_need = start[i].need_bytes};
+        ORR_TRY(orr_quick_new(engine, &world->base, space->compute_factor, &p.quick, err));
+        plan_seeds(&p);
+        orr_quick_free(p.quick);
+        orr_map_release(&p.seen);
+        tried += p.spent;
+        if (p.best_s < start[i].step_s) {
+            tune_found found = start[i];
+            found.plan = p.best;
+            found.step_s = p.best_s;
+            found.need_bytes = p.best_need;
+            found.cost = tune_cost(world, p.best_s);
+            tune_keep_add(keep, &found);
+        }
+    }
+    orr_tree *map = orr_tree_new_map(arena);
+    orr_tree_put_int(arena, map, "starts", starts);
+    orr_tree_put_int(arena, map, "evaluations", tried);
+    orr_tree_put_real(arena, map, "gain_frac", starts > 0 ? before / tune_keep_best(keep) - 1 : 0);
+    *out = map;
+    return ORR_OK;
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
 
 /* The plan to start from, or the plainest of the world. */
 static orr_plan first_plan(const tune_space *space, const tune_world *world) {

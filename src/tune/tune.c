@@ -85,6 +85,9 @@ static orr_status nothing_legal(const tune_space *space, orr_err *err) {
     return status;
 }
 
+/* Of the local search where a budget ended the exhaustive one. */
+enum { LOCAL_EVALUATIONS = 6000 };
+
 /* ---- the order ------------------------------------------------------------------------------- */
 
 orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *request,
@@ -102,8 +105,15 @@ orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *requ
     if (status == ORR_OK) {
         status = tune_search(&space, engine, &outcome, err);
     }
+    orr_tree *local = NULL;
+    if (status == ORR_OK && !outcome.complete && !outcome.interrupted) {
+        status = tune_descend(&space, engine, LOCAL_EVALUATIONS, &outcome.keep, &local, err);
+    }
     if (status == ORR_OK) {
         status = tune_write(&space, engine, &outcome, result, err);
+    }
+    if (status == ORR_OK && local != NULL) {
+        (void)orr_tree_put(arena, *result, "local_search", local);
     }
     if (status == ORR_OK && request->seed_budget > 0) {
         orr_tree *seed = NULL;

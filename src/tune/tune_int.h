@@ -247,6 +247,11 @@ orr_status tune_what_if(tune_space *space, orr_engine *engine, const tune_found 
 orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budget, orr_tree **out,
                      orr_err *err);
 
+/* Local search from the best of `keep`, which takes what is better: {starts, evaluations,
+ * gain_frac}. */
+orr_status tune_descend(const tune_space *space, orr_engine *engine, uint32_t budget,
+                        tune_keep *keep, orr_tree **out, orr_err *err);
+
 /* ---- measured.c ------------------------------------------------------------------------------ */
 
 /* The factor on compute that measured plans imply, and a list of what they were projected at. */
