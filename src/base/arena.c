@@ -7,7 +7,8 @@
 
 #include "base/mem.h"
 
-enum { BLOCK_BYTES = 32 * 1024, ALIGNMENT = alignof(max_align_t) };
+/* KEPT_BYTES: how much an arena that was reset holds on to, besides its newest block. */
+enum { BLOCK_BYTES = 32 * 1024, KEPT_BYTES = 4 << 20, ALIGNMENT = alignof(max_align_t) };
 
 typedef struct block {
     struct block *previous;
@@ -17,6 +18,7 @@ typedef struct block {
 
 struct orr_arena {
     block *top;
+    block *spare; /* of before the last reset, zeroed, oldest first */
     size_t used;
 };
 
@@ -42,19 +44,46 @@ static void free_blocks(block *top) {
 void orr_arena_free(orr_arena *arena) {
     if (arena != NULL) {
         free_blocks(arena->top);
+        free_blocks(arena->spare);
         orr_release(arena);
     }
 }
 
+/* Blocks are kept for the next round, which as a rule asks for the same again; those that this
+ * round had no use for are not. */
 void orr_arena_reset(orr_arena *arena) {
-    block *keep = arena->top;
-    if (keep != NULL) {
-        free_blocks(keep->previous);
-        keep->previous = NULL;
-        memset(keep->bytes, 0, keep->used);
-        keep->used = 0;
+    size_t kept = 0;
+    free_blocks(arena->spare);
+    arena->spare = NULL;
+    for (block *b = arena->top; b != NULL;) {
+        block *previous = b->previous;
+        if (b == arena->top || kept + b->capacity <= KEPT_BYTES) {
+            kept += b == arena->top ? 0 : b->capacity;
+            memset(b->bytes, 0, b->used);
+            b->used = 0;
+            b->previous = arena->spare;
+            arena->spare = b;
+        } else {
+            orr_release(b);
+        }
+        b = previous;
     }
+    arena->top = NULL;
     arena->used = 0;
+}
+
+static block *take_spare(orr_arena *arena, size_t bytes) {
+    block **link = &arena->spare;
+    while (*link != NULL && (*link)->capacity < bytes) {
+        link = &(*link)->previous;
+    }
+    block *found = *link;
+    if (found != NULL) {
+        *link = found->previous;
+        found->previous = arena->top;
+        arena->top = found;
+    }
+    return found;
 }
 
 size_t orr_arena_used(const orr_arena *arena) {
@@ -65,9 +94,12 @@ void *orr_arena_alloc(orr_arena *arena, size_t bytes) {
     size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     block *top = arena->top;
     if (top == NULL || top->capacity - top->used < rounded) {
+        top = take_spare(arena, rounded);
+    }
+    if (top == NULL) {
         /* Blocks grow with the arena so that a large result costs few calls to the allocator. */
         size_t capacity = BLOCK_BYTES + arena->used / 2;
-        top = arena->top = block_new(top, rounded > capacity ? rounded : capacity);
+        top = arena->top = block_new(arena->top, rounded > capacity ? rounded : capacity);
     }
     void *memory = top->bytes + top->used;
     top->used += rounded;

@@ -16,7 +16,7 @@ char *orr_arena_format(orr_arena *arena, const char *format, ...)
 char *orr_arena_vformat(orr_arena *arena, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* Forget everything allocated so far but keep the first block for reuse. */
+/* Forgets everything allocated so far; memory is kept for reuse, some MiB at most. */
 void orr_arena_reset(orr_arena *arena);
 size_t orr_arena_used(const orr_arena *arena); /* bytes handed out since the last reset */
 

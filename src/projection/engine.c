@@ -10,6 +10,7 @@ orr_engine *orr_engine_new(void) {
     orr_engine *engine = (orr_engine *)orr_alloc(sizeof *engine);
     engine->arena = orr_arena_new();
     engine->scratch = orr_arena_new();
+    engine->played = orr_arena_new();
     engine->linker = orr_linker_new();
     return engine;
 }
@@ -40,6 +41,7 @@ void orr_engine_free(orr_engine *engine) {
     orr_linker_free(engine->linker);
     orr_engine_release_evidence(engine);
     orr_arena_free(engine->scratch);
+    orr_arena_free(engine->played);
     orr_arena_free(engine->arena);
     orr_release(engine);
 }

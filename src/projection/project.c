@@ -223,6 +223,12 @@ static void finish(const orr_resolved *resolved, double variance, orr_projection
     out->price_error_frac = sqrt(variance) / out->step_s;
 }
 
+static orr_status play_order(orr_engine *engine, const orr_order *order, const orr_durations *d,
+                             orr_play *play, orr_err *err) {
+    orr_arena_reset(engine->played);
+    return orr_order_play(order, d, false, engine->played, play, err);
+}
+
 /* Everything but memory and interval, with compute scaled by a factor. */
 static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
                             orr_projection *out, orr_program *program, orr_err *err) {
@@ -238,7 +244,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         ORR_TRY(orr_link(engine->linker, scratch, resolved, &d, program, err));
     }
     orr_play play = new_play(scratch, pipe);
-    ORR_TRY(orr_order_play(program->order, &d, false, scratch, &play, err));
+    ORR_TRY(play_order(engine, program->order, &d, &play, err));
 
     orr_exchanges *exchanges = ORR_NEW(scratch, orr_exchanges);
     orr_step_exchanges(program, table, exchanges);
@@ -272,7 +278,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         orr_play free_hops = new_play(scratch, pipe);
         orr_durations no_hops = d;
         no_hops.hop = ORR_NEW_ARRAY(scratch, int64_t, pipe->pp);
-        ORR_TRY(orr_order_play(program->order, &no_hops, false, scratch, &free_hops, err));
+        ORR_TRY(play_order(engine, program->order, &no_hops, &free_hops, err));
         hops_s = orr_max_f64(0, end_s - (double)free_hops.rank_end[last] * ORR_PS);
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;

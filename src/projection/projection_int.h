@@ -26,6 +26,7 @@ struct orr_engine {
     orr_map priced;                     /* priced objects by object and price list */
     orr_map times;                      /* their times by mode */
     orr_arena *scratch;                 /* reset by each projection */
+    orr_arena *played;                  /* reset by each play of a schedule */
     const orr_evidence *evidence;       /* preferred to models; NULL: none */
     struct orr_kept_set *kept;          /* sets read so far */
     uint32_t without;                   /* orr_ablation bits */

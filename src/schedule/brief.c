@@ -6,6 +6,8 @@
  * does not show it. prop_schedule compares such orders with the ones built in full. */
 #include "schedule/schedule_int.h"
 
+enum { TRIES = 2 };
+
 /* Micro-batches of a period, for the kinds of which the above is known; else 0. */
 static uint32_t period_of(const orr_schedule_spec *s) {
     switch ((orr_schedule_kind)s->kind) {
@@ -49,7 +51,8 @@ static uint32_t periods_needed(const orr_schedule_spec *s, uint32_t period) {
         return s->pp + 4;
     }
     uint64_t warm = 2ull * (s->pp - 1) + (uint64_t)(s->vpp - 1) * s->group + s->ep_overlap;
-    return (uint32_t)(warm / ((uint64_t)period * s->vpp)) + 3;
+    bool calls = s->p2p != ORR_P2P_ASYNC && s->pp > 1 && s->vpp > 1; /* folded leg by leg */
+    return (uint32_t)(warm / ((uint64_t)period * s->vpp)) + (calls ? 2 : 3);
 }
 
 orr_status orr_order_build_brief(orr_arena *arena, const orr_schedule_spec *spec,
@@ -58,9 +61,11 @@ orr_status orr_order_build_brief(orr_arena *arena, const orr_schedule_spec *spec
     orr_schedule_spec s = orr_order_resolve(spec);
     uint32_t period = period_of(&s), periods = period == 0 ? 0 : s.micro_batches / period;
     uint32_t needed = period == 0 ? 0 : periods_needed(&s, period);
-    if (needed < periods &&
-        orr_order_build_run(arena, spec, (periods - needed) * period, d, out, NULL) == ORR_OK) {
-        return ORR_OK;
+    for (uint32_t more = 0; more < TRIES && needed + more < periods && needed != 0; more++) {
+        uint32_t left_out = (periods - needed - more) * period;
+        if (orr_order_build_run(arena, spec, left_out, d, out, NULL) == ORR_OK) {
+            return ORR_OK;
+        }
     }
     return orr_order_build(arena, spec, d, out, err);
 }

@@ -6,16 +6,16 @@
  * one that waits for a transfer which the other end has not posted goes on when that comes. The
  * order in which steps are made is topological, so they are stored as they come.
  *
- * Steady state: from a cut that no rank has to pass for another, all ranks run a period of ops at a
- * time. What a rank will do depends on its coming calls and on its state: terms, posts not yet
- * joined. When the state after two periods is that after one, counted from the last step, then with
- * equal calls all further periods are equal, and are stored once. */
+ * Steady state: from a cut that no rank has to pass for another, all ranks run a lap at a time, the
+ * ops of one group of micro-batches. What a rank will do depends on its coming calls and on its
+ * state: terms, posts not yet joined. When the state after a lap is that before it, counted from
+ * the last step, then with equal calls all further laps are equal, and are stored once. */
 #include <stdio.h>
 #include <string.h>
 
 #include "schedule/steps.h"
 
-enum { MAX_TERMS = 12, LEAST_LAPS = 3 };
+enum { MAX_TERMS = 12, LEAST_LAPS = 3, MAX_SETTLING = 64 };
 
 typedef struct term {
     uint32_t id; /* of a step; 0: time zero */
@@ -248,7 +248,7 @@ static bool all_stopped(const emitter *e) {
  * the last forward of whole groups. */
 typedef struct steady {
     uint32_t *first, *end; /* per rank, op numbers; equal: none */
-    uint32_t period;       /* ops */
+    uint32_t period, leg;  /* ops: of a lap, and of one chunk's share in it */
     uint32_t micro_batches;
 } steady;
 
@@ -259,6 +259,7 @@ static steady find_steady(orr_arena *work, const emitter *e) {
     steady out = {.first = ORR_NEW_ARRAY(work, uint32_t, e->pp),
                   .end = ORR_NEW_ARRAY(work, uint32_t, e->pp),
                   .period = pair * group * s->vpp,
+                  .leg = pair * group,
                   .micro_batches = group};
     for (uint32_t r = 0; r < e->pp; r++) {
         uint32_t warm = orr_order_warm_up(s, r);
@@ -269,10 +270,11 @@ static steady find_steady(orr_arena *work, const emitter *e) {
     return out;
 }
 
-/* Runs every rank up to its first steady op, and those that others wait for as far as needed. */
-static bool reach_cut(emitter *e, const steady *st) {
+/* Runs every rank up to `legs` legs after its first steady op, and those that others wait for as
+ * far as needed. */
+static bool reach(emitter *e, const steady *st, uint32_t legs) {
     for (uint32_t r = 0; r < e->pp; r++) {
-        e->rank[r].stop = st->first[r];
+        e->rank[r].stop = orr_max_u32(e->rank[r].op, st->first[r] + legs * st->leg);
     }
     for (;;) {
         bool further = false;
@@ -296,13 +298,14 @@ static bool reach_cut(emitter *e, const steady *st) {
     }
 }
 
-static uint32_t laps_left(const emitter *e, const steady *st) {
-    uint32_t laps = UINT32_MAX;
+/* How many times `ops` more every rank has in its steady part. */
+static uint32_t times_left(const emitter *e, const steady *st, uint32_t ops) {
+    uint32_t times = UINT32_MAX;
     for (uint32_t r = 0; r < e->pp; r++) {
         uint32_t op = e->rank[r].op;
-        laps = orr_min_u32(laps, st->end[r] <= op ? 0 : (st->end[r] - op) / st->period);
+        times = orr_min_u32(times, st->end[r] <= op ? 0 : (st->end[r] - op) / ops);
     }
-    return laps;
+    return times;
 }
 
 /* All that decides what comes, counted from the last step; returns how many numbers. */
@@ -346,6 +349,7 @@ static uint32_t state_size(const emitter *e) {
 typedef struct lap {
     const call_item **item;
     uint32_t (*posted)[4], (*joined)[4];
+    uint32_t *op;   /* ops done */
     uint32_t first; /* step */
     uint32_t *state, states;
 } lap;
@@ -354,9 +358,11 @@ static lap begin_lap(orr_arena *work, const emitter *e) {
     lap b = {.item = (const call_item **)orr_arena_array(work, e->pp, sizeof *b.item),
              .posted = orr_arena_array(work, e->pp, sizeof *b.posted),
              .joined = orr_arena_array(work, e->pp, sizeof *b.joined),
+             .op = ORR_NEW_ARRAY(work, uint32_t, e->pp),
              .first = e->out.steps};
     for (uint32_t r = 0; r < e->pp; r++) {
         b.item[r] = e->rank[r].item;
+        b.op[r] = e->rank[r].op;
         memcpy(b.posted[r], e->rank[r].posted, sizeof b.posted[r]);
         memcpy(b.joined[r], e->rank[r].joined, sizeof b.joined[r]);
     }
@@ -453,39 +459,44 @@ static uint32_t look_back(const step_list *l, uint32_t first) {
     return back;
 }
 
-static bool run_lap(emitter *e, const steady *st) {
+/* The state after a lap is that before it, every rank having done a lap's ops. */
+static bool came_round(const emitter *e, const steady *st, const lap *from, const lap *to) {
     for (uint32_t r = 0; r < e->pp; r++) {
-        e->rank[r].stop += st->period;
+        if (to->op[r] - from->op[r] != st->period) {
+            return false;
+        }
     }
-    run(e);
-    return all_stopped(e);
+    return from->states == to->states &&
+           memcmp(from->state, to->state, to->states * sizeof *to->state) == 0;
 }
 
-/* Runs up to the steady state and through one period of it, which then stands for all. */
+/* Runs up to the steady state and through one lap of it, which then stands for all. All ranks stop
+ * after every leg, so that the order of steps comes to be the same in each lap soon. */
 static void fold(orr_arena *work, emitter *e) {
     steady st = find_steady(work, e);
-    bool brief = e->order->left_out != 0;
-    uint32_t laps = reach_cut(e, &st) ? laps_left(e, &st) : 0;
-    if (laps < (brief ? 1 : LEAST_LAPS)) {
+    uint32_t vpp = st.period / st.leg;
+    uint32_t legs = reach(e, &st, 0) ? times_left(e, &st, st.leg) : 0;
+    uint32_t most = orr_min_u32(legs, 4 * vpp + MAX_SETTLING);
+    if (legs < (e->order->left_out != 0 ? 1 : LEAST_LAPS) * vpp) {
         return;
     }
-    lap now = begin_lap(work, e);
-    uint32_t before = now.first;
-    for (uint32_t i = 0; i < laps && run_lap(e, &st); i++) {
-        lap next = begin_lap(work, e);
-        if (next.states == now.states &&
-            memcmp(next.state, now.state, now.states * sizeof *now.state) == 0) {
-            uint32_t more = equal_laps(e, &now, laps - 1 - i), count = next.first - now.first;
-            uint32_t window = look_back(&e->out, now.first);
-            bool led =
-                now.first - before == count && memcmp(e->out.step + before, e->out.step + now.first,
-                                                      count * sizeof *e->out.step) == 0;
-            skip(e, &st, &now, more);
-            orr_steps_repeat(&e->out, now.first, 1 + more, window, led, st.micro_batches);
-            return;
+    lap *at = ORR_NEW_ARRAY(work, lap, most + 1);
+    at[0] = begin_lap(work, e);
+    for (uint32_t i = 1; i <= most && reach(e, &st, i); i++) {
+        at[i] = begin_lap(work, e);
+        if (i < vpp || !came_round(e, &st, &at[i - vpp], &at[i])) {
+            continue;
         }
-        before = now.first;
-        now = next;
+        const lap *from = &at[i - vpp];
+        uint32_t count = e->out.steps - from->first;
+        uint32_t window = look_back(&e->out, from->first);
+        bool led = i >= 2 * vpp && from->first - at[i - 2 * vpp].first == count &&
+                   memcmp(e->out.step + from->first - count, e->out.step + from->first,
+                          count * sizeof *e->out.step) == 0;
+        uint32_t more = equal_laps(e, from, times_left(e, &st, st.period));
+        skip(e, &st, from, more);
+        orr_steps_repeat(&e->out, from->first, 1 + more, window, led, st.micro_batches);
+        return;
     }
 }
 

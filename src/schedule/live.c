@@ -170,20 +170,25 @@ static void scan_rank(live_lists *l, const orr_order *o, uint32_t rank) {
     const orr_order_view *v = &o->view;
     uint32_t first = v->op_first[rank], end = v->op_first[rank + 1];
     uint32_t period = period_of(o, rank), check = end;
+    uint32_t try_from = first + period; /* before this an op differs from that a period earlier */
     uint16_t then_pending = 0;
     l->used = 0;
     l->dropped = NO_NODE;
     memset(l->head, 0xff, EVENTS * l->vpp * sizeof *l->head);
     for (uint32_t i = first; i < end; i++) {
-        if (period != 0 && check == end && i >= first + period &&
-            repeated_until(v->op, i, orr_min_u32(end, i + period), period) == i + period) {
-            check = i + period;
-            then_pending = l->pending_w;
-            memcpy(l->then, l->now, l->width * sizeof *l->now);
+        if (period != 0 && check == end && i >= try_from) {
+            uint32_t until = repeated_until(v->op, i, orr_min_u32(end, i + period), period);
+            try_from = until + 1;
+            if (until == i + period) {
+                check = until;
+                then_pending = l->pending_w;
+                memcpy(l->then, l->now, l->width * sizeof *l->now);
+            }
         } else if (i == check) {
             bool steady = then_pending == l->pending_w &&
                           memcmp(l->then, l->now, l->width * sizeof *l->now) == 0;
             check = end;
+            try_from = i;
             if (steady) {
                 i += (repeated_until(v->op, i, end, period) - i) / period * period;
                 period = 0;
