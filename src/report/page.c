@@ -148,7 +148,9 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         page.options.width = 100;
     }
     const char *schema = orr_tree_text(orr_tree_get(envelope, "schema"), "");
-    if (strcmp(schema, "orrery.project/1") == 0) {
+    if (strcmp(schema, "orrery.measure/1") == 0) {
+        orr_render_measure(&page, envelope);
+    } else if (strcmp(schema, "orrery.project/1") == 0) {
         orr_render_project(&page, envelope);
     } else if (strcmp(schema, "orrery.memory/1") == 0 || strcmp(schema, "orrery.check/1") == 0) {
         orr_render_memory(&page, envelope);

@@ -28,6 +28,7 @@ const char *orr_page_seconds(orr_page *page, double value_s);
 const char *orr_page_bytes(orr_page *page, double bytes);
 const char *orr_page_count(orr_page *page, double value);
 
+void orr_render_measure(orr_page *page, const orr_tree *envelope);
 void orr_render_evidence(orr_page *page, const orr_tree *evidence); /* NULL: nothing */
 void orr_render_project(orr_page *page, const orr_tree *envelope);
 void orr_render_schedule(orr_page *page, const orr_tree *envelope);
