@@ -62,11 +62,12 @@ static void unknown_devices_take_the_nearest_sibling(void **state) {
     const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &sibling, ORR_BF16, &kin);
     assert_string_equal(fit->fit.device, "h200");
     assert_int_equal(kin, ORR_KIN_ARCH);
-    /* an AMD part of a generation without a fit takes AMD's newest, as an assumption */
+    /* an AMD part of a generation without a fit takes AMD's nearest by age and sheet, as an
+     * assumption */
     orr_accelerator amd = device("mi210", ORR_AMD, ORR_ARCH_CDNA2, 104, 1.6e12, 150e9, ORR_MESH);
     fit = orr_calibration_gemm(builtin, &amd, ORR_BF16, &kin);
     assert_int_equal(kin, ORR_KIN_OTHER);
-    assert_int_equal(fit->fit.arch, ORR_ARCH_CDNA4);
+    assert_int_equal(fit->fit.arch, ORR_ARCH_CDNA3);
 }
 
 static void collectives_come_by_rank_count(void **state) {
