@@ -16,49 +16,24 @@
 #include "cost/calibration.h"
 #include "doc/doc.h"
 #include "software/software.h"
-#include "study/study_int.h"
+#include "study/fit_int.h"
 
-enum { MAX_PARAMETERS = 32, MAX_PROFILES = 64, MAX_FABRICS = 32, EVALUATIONS = 400 };
+enum { EVALUATIONS = 400 };
 static const double HUBER = 0.10, PULL = 0.15;
-
-typedef struct parameter {
-    const char *file, *field; /* "software/nanotron.yaml", "fabrics/efa.yaml", an architecture */
-    double low, high, start, value;
-    uint32_t target_count;
-    double *target[MAX_PROFILES]; /* members to set, in profiles or the calibration */
-} parameter;
-
-typedef struct fitting {
-    orr_arena *arena;
-    orr_calibration *calibration; /* mutable */
-    struct {
-        const char *name;
-        orr_software *profile; /* mutable */
-    } profile[MAX_PROFILES];
-    struct {
-        const char *name;
-        orr_fabric *fabric; /* mutable */
-    } fabric[MAX_FABRICS];
-    uint32_t profile_count, fabric_count, row_count, parameter_count;
-    orr_judged **row; /* of this stage */
-    parameter *parameter;
-    orr_status status;
-    orr_err *err;
-} fitting;
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-static double logistic(const parameter *p, double u) {
+static double logistic(const orr_fit_parameter *p, double u) {
     return p->low + (p->high - p->low) / (1 + exp(-u));
 }
 
-static double logit(const parameter *p, double value) {
+static double logit(const orr_fit_parameter *p, double value) {
     double share = (value - p->low) / (p->high - p->low);
     share = share < 0.01 ? 0.01 : share > 0.99 ? 0.99 : share;
     return log(share / (1 - share));
 }
 
-static void assign(const parameter *p, double value) {
+static void assign(const orr_fit_parameter *p, double value) {
     for (uint32_t i = 0; i < p->target_count; i++) {
         *p->target[i] = value;
     }
@@ -71,7 +46,7 @@ static double robust(double r) {
     return r < 0 ? -size : size;
 }
 
-static orr_status project_rows(fitting *f) {
+orr_status orr_fit_project(orr_fitting *f) {
     orr_engine *engine = orr_engine_with(f->calibration);
     orr_arena *arena = orr_arena_new();
     orr_status status = ORR_OK;
@@ -88,11 +63,11 @@ static orr_status project_rows(fitting *f) {
 
 static int residuals(void *user, int count, int n, const double *u, double *out, int flag) {
     (void)flag;
-    fitting *f = (fitting *)user;
+    orr_fitting *f = (orr_fitting *)user;
     for (int k = 0; k < n; k++) {
         assign(&f->parameter[k], logistic(&f->parameter[k], u[k]));
     }
-    f->status = project_rows(f);
+    f->status = orr_fit_project(f);
     if (f->status != ORR_OK) {
         return -1;
     }
@@ -105,7 +80,7 @@ static int residuals(void *user, int count, int n, const double *u, double *out,
     return 0;
 }
 
-static orr_status minimise(fitting *f) {
+static orr_status minimise(orr_fitting *f) {
     int n = (int)f->parameter_count, m = (int)(f->row_count + f->parameter_count);
     double *u = ORR_NEW_ARRAY(f->arena, double, (size_t)n);
     double *out = ORR_NEW_ARRAY(f->arena, double, (size_t)m);
@@ -127,7 +102,7 @@ static orr_status minimise(fitting *f) {
         f->parameter[k].value = logistic(&f->parameter[k], u[k]);
         assign(&f->parameter[k], f->parameter[k].value);
     }
-    return project_rows(f);
+    return orr_fit_project(f);
 }
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -141,13 +116,13 @@ static bool listed(const orr_tree *list, const char *name) {
     return false;
 }
 
-static orr_software *profile_of(fitting *f, const orr_software *software) {
+static orr_software *profile_of(orr_fitting *f, const orr_software *software) {
     for (uint32_t i = 0; i < f->profile_count; i++) {
         if (strcmp(f->profile[i].name, software->name) == 0) {
             return f->profile[i].profile;
         }
     }
-    if (f->profile_count == MAX_PROFILES) {
+    if (f->profile_count == ORR_FIT_MAX_PROFILES) {
         return NULL;
     }
     orr_software *copy = ORR_NEW(f->arena, orr_software);
@@ -157,13 +132,13 @@ static orr_software *profile_of(fitting *f, const orr_software *software) {
     return copy;
 }
 
-static orr_fabric *fabric_of(fitting *f, const orr_fabric *fabric) {
+static orr_fabric *fabric_of(orr_fitting *f, const orr_fabric *fabric) {
     for (uint32_t i = 0; i < f->fabric_count; i++) {
         if (strcmp(f->fabric[i].name, fabric->name) == 0) {
             return f->fabric[i].fabric;
         }
     }
-    if (f->fabric_count == MAX_FABRICS) {
+    if (f->fabric_count == ORR_FIT_MAX_FABRICS) {
         return NULL;
     }
     orr_fabric *copy = ORR_NEW(f->arena, orr_fabric);
@@ -174,13 +149,13 @@ static orr_fabric *fabric_of(fitting *f, const orr_fabric *fabric) {
 }
 
 /* Rows whose profile (and, if named, kind and architecture) the stage lists. */
-static void choose_rows(fitting *f, const orr_tree *stage, orr_judged *rows, uint32_t count) {
+static void choose_rows(orr_fitting *f, const orr_tree *stage, orr_judged *rows, uint32_t count) {
     const orr_tree *profiles = orr_tree_path(stage, "rows.software");
     const orr_tree *archs = orr_tree_path(stage, "rows.arch");
     const char *kind = orr_tree_text(orr_tree_path(stage, "rows.kind"), NULL);
     f->row_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].skipped != NULL || !rows[i].counts) {
+        if (rows[i].skipped != NULL || !rows[i].counts || (f->held != NULL && f->held[i])) {
             continue;
         }
         const char *arch = orr_arch_name((orr_arch)rows[i].resolved->cluster->accelerator->arch);
@@ -195,7 +170,7 @@ static orr_status bad_stage(const orr_tree *node, const char *what, orr_err *err
     return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node), "%s", what);
 }
 
-static orr_status add_profile_targets(fitting *f, const orr_tree *node, parameter *p,
+static orr_status add_profile_targets(orr_fitting *f, const orr_tree *node, orr_fit_parameter *p,
                                       orr_err *err) {
     const orr_tree *profiles = orr_tree_get(node, "profiles");
     p->file = orr_arena_format(f->arena, "software/%s.yaml",
@@ -213,7 +188,8 @@ static orr_status add_profile_targets(fitting *f, const orr_tree *node, paramete
     return ORR_OK;
 }
 
-static orr_status add_fabric_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
+static orr_status add_fabric_target(orr_fitting *f, const orr_tree *node, orr_fit_parameter *p,
+                                    orr_err *err) {
     const char *name = orr_tree_text(orr_tree_get(node, "fabric"), "?");
     p->file = orr_arena_format(f->arena, "fabrics/%s.yaml", name);
     for (uint32_t i = 0; i < f->fabric_count; i++) {
@@ -226,7 +202,8 @@ static orr_status add_fabric_target(fitting *f, const orr_tree *node, parameter 
                : bad_stage(node, "no such number of a fabric", err);
 }
 
-static orr_status add_arch_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
+static orr_status add_arch_target(orr_fitting *f, const orr_tree *node, orr_fit_parameter *p,
+                                  orr_err *err) {
     p->file = orr_tree_text(orr_tree_get(node, "arch"), "?");
     for (uint32_t i = 0; i < f->calibration->arch_count; i++) {
         orr_arch_fit *arch = &f->calibration->arch[i];
@@ -239,7 +216,8 @@ static orr_status add_arch_target(fitting *f, const orr_tree *node, parameter *p
                : bad_stage(node, "no such number of an architecture", err);
 }
 
-static orr_status add_target(fitting *f, const orr_tree *node, parameter *p, orr_err *err) {
+static orr_status add_target(orr_fitting *f, const orr_tree *node, orr_fit_parameter *p,
+                             orr_err *err) {
     if (orr_tree_get(node, "arch") != NULL) {
         return add_arch_target(f, node, p, err);
     }
@@ -247,16 +225,16 @@ static orr_status add_target(fitting *f, const orr_tree *node, parameter *p, orr
                                                 : add_profile_targets(f, node, p, err);
 }
 
-static orr_status read_parameters(fitting *f, const orr_tree *stage, orr_err *err) {
+static orr_status read_parameters(orr_fitting *f, const orr_tree *stage, orr_err *err) {
     const orr_tree *list = orr_tree_get(stage, "parameters");
-    f->parameter = ORR_NEW_ARRAY(f->arena, parameter, MAX_PARAMETERS);
+    f->parameter = ORR_NEW_ARRAY(f->arena, orr_fit_parameter, ORR_FIT_MAX_PARAMETERS);
     f->parameter_count = 0;
-    if (orr_tree_size(list) > MAX_PARAMETERS) {
+    if (orr_tree_size(list) > ORR_FIT_MAX_PARAMETERS) {
         return bad_stage(list, "too many parameters in one stage", err);
     }
     for (size_t i = 0; i < orr_tree_size(list); i++) {
         const orr_tree *node = orr_tree_at(list, i);
-        parameter *p = &f->parameter[f->parameter_count];
+        orr_fit_parameter *p = &f->parameter[f->parameter_count];
         p->field = orr_tree_text(orr_tree_get(node, "field"), "?");
         p->low = orr_tree_real(orr_tree_get(node, "low"), 0);
         p->high = orr_tree_real(orr_tree_get(node, "high"), 1);
@@ -269,7 +247,7 @@ static orr_status read_parameters(fitting *f, const orr_tree *stage, orr_err *er
     return ORR_OK;
 }
 
-static orr_tree *errors_of(fitting *f) {
+static orr_tree *errors_of(orr_fitting *f) {
     const orr_judged **rows = ORR_NEW_ARRAY(f->arena, const orr_judged *, f->row_count + 1);
     for (uint32_t i = 0; i < f->row_count; i++) {
         rows[i] = f->row[i];
@@ -277,7 +255,7 @@ static orr_tree *errors_of(fitting *f) {
     return orr_summarise(f->arena, rows, f->row_count);
 }
 
-static orr_status run_stage(fitting *f, const orr_tree *stage, orr_judged *rows, uint32_t count,
+static orr_status run_stage(orr_fitting *f, const orr_tree *stage, orr_judged *rows, uint32_t count,
                             orr_tree *out, orr_err *err) {
     choose_rows(f, stage, rows, count);
     ORR_TRY(read_parameters(f, stage, err));
@@ -287,13 +265,13 @@ static orr_status run_stage(fitting *f, const orr_tree *stage, orr_judged *rows,
         orr_tree_put_int(f->arena, map, "rows", f->row_count);
         return ORR_OK;
     }
-    ORR_TRY(project_rows(f));
+    ORR_TRY(orr_fit_project(f));
     (void)orr_tree_put(f->arena, map, "before", errors_of(f));
     ORR_TRY(minimise(f));
     (void)orr_tree_put(f->arena, map, "after", errors_of(f));
     orr_tree *list = orr_tree_put(f->arena, map, "parameters", orr_tree_new_list(f->arena));
     for (uint32_t k = 0; k < f->parameter_count; k++) {
-        const parameter *p = &f->parameter[k];
+        const orr_fit_parameter *p = &f->parameter[k];
         orr_tree *one = orr_tree_push(f->arena, list, orr_tree_new_map(f->arena));
         char digits[32];
         double rounded = 0;
@@ -339,7 +317,7 @@ uint32_t orr_fit_machine_parameters(orr_arena *arena) {
 }
 
 /* Rows get profiles and fabrics that the fit may change. */
-static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr_err *err) {
+static orr_status own_profiles(orr_fitting *f, orr_judged *rows, uint32_t count, orr_err *err) {
     f->row = ORR_NEW_ARRAY(f->arena, orr_judged *, count);
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].skipped == NULL) {
@@ -352,7 +330,7 @@ static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr
             own->cluster = cluster;
             if (own->software == NULL || cluster->fabric == NULL) {
                 return orr_fail(err, ORR_E_LIMIT, "more than %d software profiles or %d fabrics",
-                                MAX_PROFILES, MAX_FABRICS);
+                                ORR_FIT_MAX_PROFILES, ORR_FIT_MAX_FABRICS);
             }
             rows[i].resolved = own;
         }
@@ -361,7 +339,7 @@ static orr_status own_profiles(fitting *f, orr_judged *rows, uint32_t count, orr
 }
 
 /* Errors of all rows that count, as the numbers stand. */
-static orr_status put_overall(fitting *f, orr_judged *rows, uint32_t count, orr_tree *map,
+static orr_status put_overall(orr_fitting *f, orr_judged *rows, uint32_t count, orr_tree *map,
                               const char *key) {
     f->row_count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -369,7 +347,7 @@ static orr_status put_overall(fitting *f, orr_judged *rows, uint32_t count, orr_
             f->row[f->row_count++] = &rows[i];
         }
     }
-    ORR_TRY(project_rows(f));
+    ORR_TRY(orr_fit_project(f));
     orr_tree *summary = orr_tree_put(f->arena, map, key, errors_of(f));
     orr_tree_put_real(f->arena, summary, "macro_median", orr_macro_median(f->arena, rows, count));
     return ORR_OK;
@@ -380,29 +358,39 @@ static bool wanted(const orr_study_request *request, const orr_tree *stage) {
     return request->stage == NULL || strcmp(request->stage, name) == 0;
 }
 
-static orr_status run_stages(fitting *f, const orr_tree *stages, orr_curator *curator,
-                             const orr_study_request *request, const orr_run_table *table,
-                             orr_tree *map, orr_err *err) {
+orr_status orr_fit_stages(orr_fitting *f, const orr_tree *stages, const orr_study_request *request,
+                          orr_judged *rows, uint32_t count, orr_tree *list, orr_err *err) {
+    for (size_t i = 0; i < orr_tree_size(stages); i++) {
+        if (wanted(request, orr_tree_at(stages, i))) {
+            ORR_TRY(run_stage(f, orr_tree_at(stages, i), rows, count, list, err));
+        }
+    }
+    return ORR_OK;
+}
+
+static orr_status fit_all(orr_fitting *f, const orr_tree *stages, orr_curator *curator,
+                          const orr_study_request *request, const orr_run_table *table,
+                          orr_tree *map, orr_err *err) {
     orr_judged *rows = NULL;
+    uint32_t count = table->count;
     orr_engine *engine = orr_engine_with(f->calibration);
     orr_status status = orr_judge_rows(engine, curator, f->arena, request, table, &rows, err);
     orr_engine_free(engine);
     ORR_TRY(status);
-    ORR_TRY(own_profiles(f, rows, table->count, err));
-    ORR_TRY(put_overall(f, rows, table->count, map, "before"));
+    ORR_TRY(own_profiles(f, rows, count, err));
+    ORR_TRY(put_overall(f, rows, count, map, "before"));
+    if (request->check) {
+        return orr_fit_check(f, stages, request, rows, count, map, err);
+    }
     (void)orr_tree_put(f->arena, map, "after", orr_tree_null(f->arena)); /* its place */
     orr_tree *list = orr_tree_put(f->arena, map, "stages", orr_tree_new_list(f->arena));
-    for (size_t i = 0; i < orr_tree_size(stages); i++) {
-        if (wanted(request, orr_tree_at(stages, i))) {
-            ORR_TRY(run_stage(f, orr_tree_at(stages, i), rows, table->count, list, err));
-        }
-    }
-    return put_overall(f, rows, table->count, map, "after");
+    ORR_TRY(orr_fit_stages(f, stages, request, rows, count, list, err));
+    return put_overall(f, rows, count, map, "after");
 }
 
 orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
                          orr_err *err) {
-    fitting f = {.arena = arena, .err = err};
+    orr_fitting f = {.arena = arena, .err = err};
     orr_run_table table;
     orr_curator curator;
     const orr_tree *stages = NULL;
@@ -411,7 +399,7 @@ orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr
     ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
     orr_tree *map = orr_tree_new_map(arena);
-    orr_status status = run_stages(&f, stages, &curator, request, &table, map, err);
+    orr_status status = fit_all(&f, stages, &curator, request, &table, map, err);
     orr_curator_release(&curator);
     *result = map;
     return status;

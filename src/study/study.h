@@ -16,6 +16,7 @@ typedef struct orr_study_request {
     bool anchored;
     bool ablate;       /* the table once more without each effect */
     const char *stage; /* fit: this one alone; NULL: all */
+    bool check;        /* fit: errors on series and profiles left out instead */
     orr_study_progress progress;
     void *progress_user;
 } orr_study_request;
@@ -32,7 +33,8 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
 orr_status orr_study_memory(orr_engine *engine, orr_arena *arena, const orr_study_request *request,
                             orr_tree **result, orr_err *err);
 /* Fits the numbers of profiles and architectures (data/study/fit.yaml) to the runs: {stages:
- * [{stage, before, after, parameters: [{in, field, before, after, low, high}]}], before, after}. */
+ * [{stage, before, after, parameters: [{in, field, before, after, low, high}]}], before, after};
+ * with check {before, left_out: {series, profiles}}. */
 orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr_tree **result,
                          orr_err *err);
 /* Puts what a fit found into the files of a data folder, number by number where each stands; adds
