@@ -2,7 +2,7 @@
  * published runs.
  *
  * data/study/fit.yaml lists stages: which rows, which parameters, and between what bounds. A stage
- * minimises a robust norm of ln(projected/measured) over its rows (pseudo-Huber, 10 %), with a weak
+ * minimises a robust norm of ln(projected/measured) over its rows (pseudo-Huber, 4 %), with a weak
  * pull to the values the files hold, by MINPACK's Levenberg-Marquardt; bounds are kept by a
  * logistic map. Parameters are global to a profile, an architecture or a fabric; none belongs to a
  * model, row or source. The same inputs give the same bytes. */
@@ -19,7 +19,7 @@
 #include "study/fit_int.h"
 
 enum { EVALUATIONS = 400 };
-static const double HUBER = 0.10, PULL = 0.15;
+static const double HUBER = 0.04, PULL = 0.05;
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
