@@ -56,7 +56,10 @@ typedef struct orr_memory {
 void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_ranks,
                          orr_memory *out);
 /* The verdict of `need` bytes: also used by search, so that there is one and only one. */
-double orr_memory_p_oom(const orr_software *software, double need_bytes, double capacity_bytes);
+double orr_memory_p_oom(const orr_software *software, orr_sureness sureness, double need_bytes,
+                        double capacity_bytes);
+/* Slope of P(OOM) in ln(need / capacity): what is guessed flattens it. memory_verdict.md §6. */
+double orr_memory_oom_slope(const orr_software *software, orr_sureness sureness);
 
 /* The verdict's `need` alone, many times over, for searches. A weigher is told a program whose
  * chunks are linked, then an order and recompute, and answers for the plan's sharding and overlap

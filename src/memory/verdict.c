@@ -43,7 +43,14 @@ double orr_memory_capacity(const orr_resolved *resolved) {
     return accelerator->usable_bytes > 0 ? accelerator->usable_bytes : accelerator->hbm_bytes;
 }
 
-double orr_memory_p_oom(const orr_software *software, double need_bytes, double capacity_bytes) {
+double orr_memory_oom_slope(const orr_software *software, orr_sureness sureness) {
+    return sureness == ORR_SURE_STATED    ? orr_max_f64(software->oom_slope, software->oom_slope_stated)
+           : sureness == ORR_SURE_GUESSED ? orr_min_f64(software->oom_slope, software->oom_slope_guessed)
+                                          : software->oom_slope;
+}
+
+double orr_memory_p_oom(const orr_software *software, orr_sureness sureness, double need_bytes,
+                        double capacity_bytes) {
     if (!(need_bytes > 0)) {
         return 0;
     }
@@ -51,7 +58,7 @@ double orr_memory_p_oom(const orr_software *software, double need_bytes, double 
         return 1;
     }
     double distance = log(need_bytes / capacity_bytes) - log(software->oom_half_frac);
-    return 1 / (1 + exp(-software->oom_slope * distance));
+    return 1 / (1 + exp(-orr_memory_oom_slope(software, sureness) * distance));
 }
 
 /* The bands are the questions a user asks, not a fit: in the middle ones P(OOM) says more. */

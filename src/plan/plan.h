@@ -166,6 +166,13 @@ typedef struct orr_assumption {
     const char *why;
 } orr_assumption;
 
+/* How much of what decides memory somebody said. */
+typedef enum orr_sureness {
+    ORR_SURE_PARTLY = 0,
+    ORR_SURE_STATED, /* recompute, kernels, formats and sharding are all stated */
+    ORR_SURE_GUESSED /* recompute is not, or nobody says which software runs */
+} orr_sureness;
+
 typedef struct orr_resolved {
     const orr_model *model;
     const orr_cluster *cluster;
@@ -174,6 +181,7 @@ typedef struct orr_resolved {
     /* What named the inputs, as given; NULL: taken by default. For orr_plan_write. */
     const orr_tree *model_key, *hardware_key, *cluster_key, *software_key, *fabric_key;
     double nic_Bps; /* as stated; 0: the cluster's */
+    uint32_t sureness; /* orr_sureness */
     uint32_t assumption_count;
     orr_assumption assumption[ORR_MAX_ASSUMPTIONS];
 } orr_resolved;

@@ -812,6 +812,21 @@ static bool may_overlap_experts(const resolver *r, const orr_plan *plan) {
                                : plan->pipe.schedule == ORR_SCHEDULE_INTERLEAVED);
 }
 
+static orr_sureness sureness_of(const resolver *r, const orr_plan *plan) {
+    static const plan_key decisive[] = {KEY_RECOMPUTE, KEY_SOFTWARE, KEY_ATTENTION,  KEY_LOSS,
+                                        KEY_PRECISION, KEY_SHARDING, KEY_GRAD_DTYPE, KEY_SEQ};
+    if (!is_stated(r, KEY_RECOMPUTE) || plan->recompute.kind == ORR_RECOMPUTE_UNKNOWN ||
+        (!is_stated(r, KEY_SOFTWARE) && !is_stated(r, KEY_ATTENTION))) {
+        return ORR_SURE_GUESSED;
+    }
+    for (size_t i = 0; i < sizeof decisive / sizeof *decisive; i++) {
+        if (!is_stated(r, decisive[i])) {
+            return ORR_SURE_PARTLY;
+        }
+    }
+    return ORR_SURE_STATED;
+}
+
 static void resolve_overlap(resolver *r, orr_plan *plan) {
     enum { ALL = ORR_OVERLAP_TP | ORR_OVERLAP_DP | ORR_OVERLAP_PP | ORR_OVERLAP_EP };
     const orr_software *software = r->out->software;
@@ -854,6 +869,7 @@ static void resolve_plan(resolver *r) {
     resolve_variant(r, plan);
     resolve_recompute(r, plan);
     resolve_overlap(r, plan);
+    r->out->sureness = (uint32_t)sureness_of(r, plan);
 }
 
 static void run(resolver *r) {

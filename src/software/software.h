@@ -145,6 +145,7 @@ typedef struct orr_software {
     double device_overhead_bytes;                /* outside the allocator */
     double gemm_workspace_bytes;                 /* inside it, one a stream that multiplies */
     double oom_slope;                            /* P(OOM): logistic slope in ln(need / capacity) */
+    double oom_slope_stated, oom_slope_guessed;  /* with everything stated, with guesses */
     double oom_half_frac;                        /* need / capacity at which P is one half */
     /* half width of the 90 % interval of throughput: by kind, and for scaling a measured run */
     double interval_dense_frac, interval_moe_frac, interval_anchored_frac;

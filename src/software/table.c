@@ -173,6 +173,10 @@ static const orr_field memory_fields[] = {
     BYTES(device_overhead_bytes, "0", "Outside the allocator: context, NCCL, libraries."),
     BYTES(gemm_workspace_bytes, "0", "Inside it, one for each stream that multiplies matrices."),
     REAL(oom_slope, 1000, "17", "Slope of P(OOM) in the logarithm of need / capacity."),
+    REAL(oom_slope_stated, 1000, "0",
+         "The same where the plan states all that decides memory; 0: no steeper."),
+    REAL(oom_slope_guessed, 1000, "8",
+         "The same where recompute or the software itself is guessed."),
     REAL(oom_half_frac, 4, "0.94", "Need / capacity at which P(OOM) is one half."),
 };
 

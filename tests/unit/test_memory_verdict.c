@@ -14,12 +14,26 @@ static void the_half_point_is_one_half(void **state) {
     (void)state;
     orr_software software = {.oom_slope = 17, .oom_half_frac = 0.94};
     double capacity = 79.15 * ORR_GIB;
-    assert_true(fabs(orr_memory_p_oom(&software, 0.94 * capacity, capacity) - 0.5) < 1e-9);
-    assert_true(orr_memory_p_oom(&software, 0, capacity) == 0);
-    assert_true(orr_memory_p_oom(&software, capacity, 0) == 1);
+    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.94 * capacity, capacity) - 0.5) < 1e-9);
+    assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0, capacity) == 0);
+    assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, capacity, 0) == 1);
     /* 10 % at 0.83, 90 % at 1.07 of the capacity (memory_verdict.md §6) */
-    assert_true(fabs(orr_memory_p_oom(&software, 0.83 * capacity, capacity) - 0.10) < 0.02);
-    assert_true(fabs(orr_memory_p_oom(&software, 1.07 * capacity, capacity) - 0.90) < 0.02);
+    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.83 * capacity, capacity) - 0.10) < 0.02);
+    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 1.07 * capacity, capacity) - 0.90) < 0.02);
+}
+
+static void guesses_flatten_the_slope(void **state) {
+    (void)state;
+    orr_software software = {
+        .oom_slope = 17, .oom_slope_stated = 30, .oom_slope_guessed = 8, .oom_half_frac = 0.94};
+    double below[3];
+    static const orr_sureness order[] = {ORR_SURE_STATED, ORR_SURE_PARTLY, ORR_SURE_GUESSED};
+    for (int i = 0; i < 3; i++) {
+        below[i] = orr_memory_p_oom(&software, order[i], 0.85, 1);
+        assert_true(orr_memory_p_oom(&software, order[i], 1.05, 1) > 0.5);
+    }
+    assert_true(below[0] < below[1] && below[1] < below[2] && below[2] < 0.5);
+    assert_true(fabs(below[0] - 1 / (1 + pow(0.94 / 0.85, 30))) < 1e-9);
 }
 
 static void p_oom_rises_with_need(void **state) {
@@ -27,7 +41,7 @@ static void p_oom_rises_with_need(void **state) {
     orr_software software = {.oom_slope = 30, .oom_half_frac = 0.94};
     double before = -1;
     for (int i = 0; i <= 200; i++) {
-        double p = orr_memory_p_oom(&software, i * 0.01 * ORR_GIB, ORR_GIB);
+        double p = orr_memory_p_oom(&software, ORR_SURE_PARTLY, i * 0.01 * ORR_GIB, ORR_GIB);
         assert_true(p >= before && p >= 0 && p <= 1);
         before = p;
     }
@@ -71,6 +85,7 @@ static void tensors_are_rounded_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_half_point_is_one_half), cmocka_unit_test(p_oom_rises_with_need),
+        cmocka_unit_test(guesses_flatten_the_slope),
         cmocka_unit_test(bands_have_their_edges),     cmocka_unit_test(everything_has_a_name),
         cmocka_unit_test(tensors_are_rounded_up),
     };
