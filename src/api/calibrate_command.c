@@ -1,13 +1,16 @@
-/* Fitting what no document states to published runs. */
+/* Fitting what no document states: to published runs, or kernel models to measured kernels. */
 #include <stddef.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/os_file.h"
+#include "calibrate/calibrate.h"
 #include "doc/doc.h"
 #include "study/study.h"
 
 typedef struct calibrate_args {
-    const char *runs, *models, *tiers, *stage, *write;
+    const char *runs, *models, *tiers, *stage, *kernels, *write;
     bool check;
 } calibrate_args;
 
@@ -22,6 +25,8 @@ static const orr_field fields[] = {
     TEXT(models, "architectures behind the model names of the runs (models.json)"),
     TEXT(tiers, "quality of each row (tiers.csv): tiers A and B are fitted to"),
     TEXT(stage, "fit one stage of data/study/fit.yaml alone"),
+    TEXT(kernels, "table of measured kernels (.csv or .csv.gz): fit the kernel models to it "
+                  "instead"),
     TEXT(write, "data folder whose files get the numbers found, such as data"),
     {.name = "check",
      .type = ORR_FIELD_BOOL,
@@ -37,11 +42,42 @@ orr_tree *orr_calibrate_fields(orr_arena *arena) {
     return orr_schema_fields(&schema, arena);
 }
 
+/* A part of the file under the data folder; a part without fits leaves the file there alone. */
+static orr_status write_part(orr_arena *arena, const orr_tree *file, bool kernels,
+                             const char *folder, orr_err *err) {
+    orr_tree *part = orr_calibrate_part(arena, file, kernels);
+    if (orr_tree_size(orr_tree_get(part, "fits")) == 0) {
+        return ORR_OK;
+    }
+    const char *text = orr_calibrate_yaml(arena, part);
+    const char *path =
+        orr_arena_format(arena, "%s/calibration/%s%s.yaml", folder, kernels ? "kernels/" : "",
+                         orr_tree_text(orr_tree_get(part, "class"), ""));
+    return orr_os_write_file(path, text, strlen(text), err);
+}
+
+static orr_status fit_kernels(orr_job *job, const calibrate_args *args, orr_err *err) {
+    orr_calibration *names = NULL;
+    orr_tree *file = NULL;
+    ORR_TRY(orr_calibration_builtin(job->arena, &names, err));
+    ORR_TRY(orr_calibrate(job->arena, args->kernels, NULL, names, &file, err));
+    job->result = file;
+    if (args->write == NULL) {
+        return ORR_OK;
+    }
+    ORR_TRY(write_part(job->arena, file, false, args->write, err));
+    return write_part(job->arena, file, true, args->write, err);
+}
+
 orr_status orr_command_calibrate(orr_job *job, orr_err *err) {
     calibrate_args args = {0};
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
+    if (args.kernels != NULL && args.runs == NULL) {
+        job->inputs = orr_tree_copy(job->arena, job->args);
+        return fit_kernels(job, &args, err);
+    }
     if (args.runs == NULL || args.models == NULL) {
-        return orr_fail(err, ORR_E_USAGE, "calibrate needs --runs and --models");
+        return orr_fail(err, ORR_E_USAGE, "calibrate needs --runs and --models, or --kernels");
     }
     job->inputs = orr_tree_copy(job->arena, job->args);
     orr_study_request request = {.runs = args.runs,

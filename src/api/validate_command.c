@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/err.h"
 #include "base/os_file.h"
+#include "cost/cost.h"
 #include "doc/doc.h"
 #include "orrery/report.h"
 #include "study/study.h"
@@ -93,11 +94,13 @@ static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
                                  .ablate = args->ablate,
                                  .progress = progress,
                                  .progress_user = job->ctx};
+    if (args->kernels != NULL) {
+        return orr_cost_kernels_validate(job->arena, NULL, args->kernels,
+                                         args->class > 0 ? classes[args->class] : NULL,
+                                         &job->result, err);
+    }
     if (args->saved_bytes != NULL) {
         return orr_study_saved_bytes(job->arena, args->saved_bytes, &job->result, err);
-    }
-    if (args->kernels != NULL) {
-        return orr_fail(err, ORR_E_USAGE, "tables of kernels cannot be judged yet");
     }
     if (args->schedules != NULL) {
         return orr_study_schedules(job->arena, args->schedules, &job->result, err);

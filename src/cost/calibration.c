@@ -91,10 +91,23 @@ const char *orr_memop_name(orr_memop family) {
          .unit = "flop/s",                                                                         \
          .doc = "Dense peak it was fitted with."},                                                 \
         RATE(T, "hbm", fit.hbm_Bps, "Memory bandwidth it was fitted with."),                       \
+        NUMBER(T, "tdp", fit.tdp_w, 0, 1e5, "Board power it was fitted with."),                    \
         NUMBER(T, "error_small", fit.error_small_frac, 0, 10,                                      \
                "Relative error, one sd, below the training sizes."),                               \
         NUMBER(T, "error_training", fit.error_training_frac, 0, 10,                                \
-               "Relative error, one sd, at training sizes.")
+               "Relative error, one sd, at training sizes."),                                      \
+        NUMBER(T, "mape_all", fit.mape_all_frac, 0, 10, "Mean error of rows left out."),           \
+        NUMBER(T, "mape_training", fit.mape_training_frac, 0, 10, "The same, training sizes."),    \
+        NUMBER(T, "bias", fit.bias_frac, -10, 10, "Median signed error of rows left out.")
+
+#define TILE(shape, index)                                                                         \
+    {.name = "tile_" shape,                                                                        \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = AT(orr_gemm_fit, constants.tile_gain[index]),                                       \
+     .min = 1e-3,                                                                                  \
+     .max = 1e3,                                                                                   \
+     .fallback = "1",                                                                              \
+     .doc = "Main-loop efficiency of this tile by that of 128x128."}
 
 static const orr_field GEMM_FIELDS[] = {
     FIT_FIELDS(orr_gemm_fit),
@@ -103,6 +116,7 @@ static const orr_field GEMM_FIELDS[] = {
      .offset = AT(orr_gemm_fit, dtype),
      .values = DTYPES,
      .doc = "Element type of the operands."},
+    TEXT(orr_gemm_fit, "scheme", scheme, "Name of dtype and scaling in kernel tables."),
     SECONDS(orr_gemm_fit, "start", constants.start_s, "Launch and drain."),
     NUMBER(orr_gemm_fit, "efficiency", constants.efficiency, 1e-3, 10, "Of peak, main loop."),
     NUMBER(orr_gemm_fit, "hbm_frac", constants.hbm_frac, 1e-3, 10, "Of HBM bandwidth."),
@@ -111,13 +125,72 @@ static const orr_field GEMM_FIELDS[] = {
     NUMBER(orr_gemm_fit, "occupancy", constants.occupancy, 1e-3, 1e9, "HBM reach by busy units."),
     NUMBER(orr_gemm_fit, "serial_output", constants.serial_output, 0, 1,
            "Part of the output write that nothing hides."),
-    NUMBER(orr_gemm_fit, "throttle", constants.throttle, 0, 1, "Per decade above 1 ms."),
     NUMBER(orr_gemm_fit, "norm", constants.norm, 0.5, 1e3, "How sharply the slowest decides."),
     SECONDS(orr_gemm_fit, "split", constants.split_s, "A reduction over K splits."),
     NUMBER(orr_gemm_fit, "quantisation", constants.quantisation, 0, 1, "1: whole waves."),
+    NUMBER(orr_gemm_fit, "fill", constants.fill, 0, 1, "Cost of padding by that of a full tile."),
+    NUMBER(orr_gemm_fit, "depth", constants.depth, 0, 1, "Slow-down as (K/4096)^depth."),
+    NUMBER(orr_gemm_fit, "throttle", constants.throttle, 0, 2, "Slow-down of long kernels."),
+    SECONDS(orr_gemm_fit, "throttle_half", constants.throttle_half_s, "Where half of it shows."),
+    {.name = "quantise_frac",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_gemm_fit, constants.quantise_frac),
+     .max = 10,
+     .fallback = "0",
+     .doc = "HBM share of the quantising kernel in the measured time; 0: none."},
+    TILE("256x128", 0),
+    TILE("128x256", 1),
+    TILE("128x128", 2),
+    TILE("256x64", 3),
+    TILE("64x256", 4),
+    TILE("128x64", 5),
+    TILE("64x128", 6),
+    TILE("64x64", 7),
+    TILE("256x256", 8),
+    TILE("128x32", 9),
+    TILE("64x32", 10),
 };
 static const orr_schema GEMM_SCHEMA = {"GEMM fit", GEMM_FIELDS,
                                        sizeof GEMM_FIELDS / sizeof *GEMM_FIELDS, false};
+
+#define WIDTH(key, index)                                                                          \
+    NUMBER(orr_flash_fit, key, constants.efficiency[index], 1e-3, 10, "Of peak, at this width.")
+static const orr_field FLASH_FIELDS[] = {
+    FIT_FIELDS(orr_flash_fit),
+    TEXT(orr_flash_fit, "kernel", kernel, "Library, as kernel tables name it."),
+    TEXT(orr_flash_fit, "scheme", scheme, "Name of the dtype in kernel tables."),
+    FLAG(orr_flash_fit, "backward", backward, "Gradients; else the forward."),
+    SECONDS(orr_flash_fit, "start", constants.start_s, "Launch, host floor, drain."),
+    SECONDS(orr_flash_fit, "sequence", constants.sequence_s, "Each sequence of the batch."),
+    WIDTH("width_64", 0),
+    WIDTH("width_96", 1),
+    WIDTH("width_128", 2),
+    WIDTH("width_192", 3),
+    WIDTH("width_256", 4),
+    WIDTH("width_unaligned", ORR_FLASH_UNALIGNED),
+    SECONDS(orr_flash_fit, "tile", constants.tile_s, "Ramp of one tile."),
+    SECONDS(orr_flash_fit, "block", constants.block_s, "Softmax per 128 keys of a tile."),
+    NUMBER(orr_flash_fit, "quantisation", constants.quantisation, 0, 1, "1: whole waves."),
+    NUMBER(orr_flash_fit, "tail", constants.tail, 0.3, 1e3, "How the longest tile decides."),
+    NUMBER(orr_flash_fit, "hbm_frac", constants.hbm_frac, 1e-3, 10, "Of HBM bandwidth."),
+    NUMBER(orr_flash_fit, "norm", constants.norm, 0.3, 1e3, "How the slowest decides."),
+    NUMBER(orr_flash_fit, "throttle", constants.throttle, 0, 2, "Slow-down of long kernels."),
+    SECONDS(orr_flash_fit, "throttle_half", constants.throttle_half_s, "Where half shows."),
+};
+static const orr_schema FLASH_SCHEMA = {"attention fit", FLASH_FIELDS,
+                                        sizeof FLASH_FIELDS / sizeof *FLASH_FIELDS, false};
+
+static const orr_field STREAM_FIELDS[] = {
+    FIT_FIELDS(orr_stream_fit),
+    TEXT(orr_stream_fit, "kernel", kernel, "Kind of kernel, as tables name it."),
+    SECONDS(orr_stream_fit, "start", constants.start_s, "Launch and drain."),
+    SECONDS(orr_stream_fit, "row", constants.row_s, "Of a unit, each row."),
+    NUMBER(orr_stream_fit, "hbm_frac", constants.hbm_frac, 1e-3, 10, "Of HBM bandwidth."),
+    NUMBER(orr_stream_fit, "cached", constants.cached, 0, 100, "Bytes held in L2, by its size."),
+    NUMBER(orr_stream_fit, "speedup", constants.speedup, 0.1, 100, "Of the bytes held."),
+};
+static const orr_schema STREAM_SCHEMA = {"memory kernel fit", STREAM_FIELDS,
+                                         sizeof STREAM_FIELDS / sizeof *STREAM_FIELDS, false};
 
 static const orr_field COLLECTIVE_FIELDS[] = {
     {.name = "device",
@@ -155,6 +228,17 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .doc = "Members, all in one scale-up domain."},
     RATE(orr_collective_fit, "link", link_Bps, "All scale-up links of the device."),
     NUMBER(orr_collective_fit, "error", error_frac, 0, 10, "Relative error, one sd."),
+    {.name = "mape",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_collective_fit, mape_frac),
+     .max = 10,
+     .fallback = "0",
+     .doc = "Mean error of rows left out."},
+    {.name = "rows",
+     .type = ORR_FIELD_U32,
+     .offset = AT(orr_collective_fit, rows),
+     .fallback = "0",
+     .doc = "Measurements behind it."},
     SECONDS(orr_collective_fit, "small_start", segments.small_start_s, "Low-latency protocol."),
     RATE(orr_collective_fit, "small_rate", segments.small_Bps, "Its bus bandwidth."),
     SECONDS(orr_collective_fit, "large_start", segments.large_start_s, "Bandwidth protocol."),
@@ -184,6 +268,13 @@ static const orr_field ARCH_FIELDS[] = {
      .fallback = "false",
      .doc = "By analogy with another architecture."},
     EFFICIENCY("gemm_factor", gemm_factor, "On the sustained GEMM time."),
+    {.name = "gemm_sustained",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_arch_fit, gemm_sustained),
+     .min = 0.5,
+     .max = 2,
+     .fallback = "1",
+     .doc = "Sustained power by the throttle that short benchmarks show."},
     {.name = "misaligned",
      .type = ORR_FIELD_REAL,
      .offset = AT(orr_arch_fit, misaligned),
@@ -241,27 +332,41 @@ double *orr_arch_number(orr_arch_fit *arch, const char *name) {
 /* A bool field is a byte of type bool; records keep it in a uint8_t of the same size. */
 _Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
 
+/* Reads one record into the next place of a table of `ORR_MAX_FITS`. */
+static orr_status add_record(orr_arena *arena, const orr_schema *schema, const orr_tree *record,
+                             void *table, size_t record_bytes, uint32_t *count, orr_err *err) {
+    if (*count == ORR_MAX_FITS) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d of %s",
+                           (int)ORR_MAX_FITS, schema->title);
+    }
+    void *place = (char *)table + *count * record_bytes;
+    ORR_TRY(orr_schema_read(schema, arena, record, place, NULL, err));
+    (*count)++;
+    return ORR_OK;
+}
+
 static orr_status add_gemm(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                            orr_err *err) {
-    if (into->gemm_count == ORR_MAX_FITS) {
-        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d GEMM fits",
-                           (int)ORR_MAX_FITS);
-    }
-    ORR_TRY(orr_schema_read(&GEMM_SCHEMA, arena, record, &into->gemm[into->gemm_count], NULL, err));
-    into->gemm_count++;
-    return ORR_OK;
+    return add_record(arena, &GEMM_SCHEMA, record, into->gemm, sizeof *into->gemm,
+                      &into->gemm_count, err);
+}
+
+static orr_status add_flash(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                            orr_err *err) {
+    return add_record(arena, &FLASH_SCHEMA, record, into->flash, sizeof *into->flash,
+                      &into->flash_count, err);
+}
+
+static orr_status add_stream(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                             orr_err *err) {
+    return add_record(arena, &STREAM_SCHEMA, record, into->stream, sizeof *into->stream,
+                      &into->stream_count, err);
 }
 
 static orr_status add_collective(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                  orr_err *err) {
-    if (into->collective_count == ORR_MAX_FITS) {
-        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d collective fits",
-                           (int)ORR_MAX_FITS);
-    }
-    ORR_TRY(orr_schema_read(&COLLECTIVE_SCHEMA, arena, record,
-                            &into->collective[into->collective_count], NULL, err));
-    into->collective_count++;
-    return ORR_OK;
+    return add_record(arena, &COLLECTIVE_SCHEMA, record, into->collective, sizeof *into->collective,
+                      &into->collective_count, err);
 }
 
 static orr_status add_arch(orr_arena *arena, const orr_tree *record, orr_calibration *into,
@@ -287,8 +392,16 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
     static const struct {
         const char *class;
         orr_status (*add)(orr_arena *, const orr_tree *, orr_calibration *, orr_err *);
-    } classes[] = {{"gemm", add_gemm}, {"collectives", add_collective}, {"architecture", add_arch}};
+    } classes[] = {{"gemm", add_gemm},
+                   {"attention", add_flash},
+                   {"memops", add_stream},
+                   {"collectives", add_collective},
+                   {"architecture", add_arch}};
     const orr_tree *name = orr_tree_get(file, "class");
+    if (strcmp(orr_tree_text(name, ""), "devices") == 0) {
+        into->devices = orr_tree_get(file, "names");
+        return ORR_OK;
+    }
     const orr_tree *fits = orr_tree_get(file, "fits");
     if (orr_tree_kind_of(fits) != ORR_TREE_LIST) {
         return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(file),
@@ -304,24 +417,35 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
         return ORR_OK;
     }
     return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
-                       "unknown class \"%s\" of a calibration file, expected gemm, collectives or "
-                       "architecture",
+                       "unknown class \"%s\" of a calibration file, expected gemm, attention, "
+                       "memops, collectives, architecture or devices",
                        orr_tree_text(name, ""));
 }
 
-orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err) {
-    static const char FOLDER[] = "calibration/";
-    orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
+/* Adds the built-in files of a folder of data/ (not of folders inside it). */
+static orr_status add_folder(orr_arena *arena, const char *folder, orr_calibration *into,
+                             orr_err *err) {
+    size_t length = strlen(folder);
     for (size_t i = 0; i < orr_embedded_count; i++) {
         const orr_embedded *file = &orr_embedded_files[i];
-        if (strncmp(file->path, FOLDER, sizeof FOLDER - 1) == 0) {
+        if (strncmp(file->path, folder, length) == 0 && !strchr(file->path + length, '/')) {
             orr_tree *tree = NULL;
             ORR_TRY(orr_doc_read(arena, file->path, file->bytes, file->length, &tree, err));
-            ORR_TRY(orr_calibration_add(arena, tree, calibration, err));
+            ORR_TRY(orr_calibration_add(arena, tree, into, err));
         }
     }
+    return ORR_OK;
+}
+
+orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err) {
+    orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
+    ORR_TRY(add_folder(arena, "calibration/", calibration, err));
     *out = calibration;
     return ORR_OK;
+}
+
+orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_err *err) {
+    return add_folder(arena, "calibration/kernels/", into, err);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -351,14 +475,47 @@ static orr_kin kin_of(double distance, bool same) {
     return same ? ORR_KIN_SAME : distance < 100 ? ORR_KIN_ARCH : ORR_KIN_OTHER;
 }
 
+orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
+                                        const char *name) {
+    const char *known = orr_tree_text(orr_tree_get(calibration->devices, name), name);
+    orr_accelerator *out = NULL;
+    bool path = strchr(known, '/') != NULL; /* a name of two parts, never a file */
+    return !path && orr_accelerator_find(arena, known, &out, NULL) == ORR_OK ? out : NULL;
+}
+
+bool orr_scheme_dtype(const char *scheme, orr_dtype *out) {
+    static const struct {
+        const char *scheme;
+        orr_dtype dtype;
+    } known[] = {{"bf16", ORR_BF16},
+                 {"fp16", ORR_FP16},
+                 {"fp8", ORR_FP8},
+                 {"fp8_e4m3", ORR_FP8},
+                 {"fp8_dynquant", ORR_FP8},
+                 {"fp8_row", ORR_FP8},
+                 {"fp8_block128", ORR_FP8_BLOCK},
+                 {"mxfp8", ORR_MXFP8},
+                 {"nvfp4", ORR_NVFP4},
+                 {"nvfp4_dynquant", ORR_NVFP4},
+                 {"mxfp4", ORR_NVFP4},
+                 {"int8", ORR_FP8}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(scheme, known[i].scheme) == 0) {
+            *out = known[i].dtype;
+            return true;
+        }
+    }
+    return false;
+}
+
 const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
-                                         const orr_accelerator *accelerator, orr_dtype dtype,
+                                         const orr_accelerator *accelerator, const char *scheme,
                                          orr_kin *kin) {
     const orr_gemm_fit *best = NULL;
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->gemm_count; i++) {
         const orr_gemm_fit *fit = &calibration->gemm[i];
-        if (fit->dtype != dtype) {
+        if (strcmp(fit->scheme, scheme) != 0) {
             continue;
         }
         bool same = orr_name_equal(fit->fit.device, accelerator->name);
@@ -370,6 +527,76 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
             *kin = kin_of(arch, same);
         }
     }
+    return best;
+}
+
+orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator) {
+    orr_gemm_constants c = fit->constants;
+    double peak =
+        orr_machine_of(accelerator, (orr_dtype)fit->dtype).peak_flops / fit->fit.peak_flops;
+    c.unit_Bps *= peak * fit->fit.units / accelerator->units;
+    double power = fit->fit.tdp_w > 0 ? accelerator->tdp_w / fit->fit.tdp_w : 1;
+    if (accelerator->arch == fit->fit.arch && power > peak) {
+        /* sustained arithmetic is what the power limit feeds */
+        c.throttle = orr_max_f64(0, (1 + c.throttle) * peak / power - 1);
+    }
+    return c;
+}
+
+/* What a difference adds to a fit's error, one sd, and how much it counts in the choice. */
+static const double OTHER_DEVICE = 0.10, OTHER_ARCH = 0.30, OTHER_KERNEL = 0.15,
+                    OTHER_SCHEME = 0.20, OTHER_DIRECTION = 0.20;
+
+/* The first word: "cudnn det llama3.1" is cudnn. */
+static bool same_kernel(const char *a, const char *b) {
+    size_t length = strcspn(a, " ");
+    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
+}
+
+static double device_apart(const orr_accelerator *accelerator, const orr_fit *fit) {
+    if (orr_name_equal(fit->device, accelerator->name)) {
+        return 0;
+    }
+    double arch = arch_distance(accelerator, fit->arch);
+    return (arch < 100 ? OTHER_DEVICE : OTHER_ARCH) +
+           1e-3 * (sheet_distance(accelerator, fit) + orr_min_f64(arch, 1e4) * 1e-2);
+}
+
+const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
+                                           const orr_accelerator *accelerator, const char *kernel,
+                                           const char *scheme, bool backward, double *apart_frac) {
+    const orr_flash_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->flash_count; i++) {
+        const orr_flash_fit *fit = &calibration->flash[i];
+        double apart = device_apart(accelerator, &fit->fit) +
+                       (same_kernel(fit->kernel, kernel) ? 0 : OTHER_KERNEL) +
+                       (strcmp(fit->scheme, scheme) == 0 ? 0 : OTHER_SCHEME) +
+                       ((fit->backward != 0) == backward ? 0 : OTHER_DIRECTION);
+        if (apart < least) {
+            least = apart;
+            best = fit;
+        }
+    }
+    *apart_frac = least;
+    return best;
+}
+
+const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
+                                             const orr_accelerator *accelerator, const char *kernel,
+                                             double *apart_frac) {
+    const orr_stream_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->stream_count; i++) {
+        const orr_stream_fit *fit = &calibration->stream[i];
+        double apart = device_apart(accelerator, &fit->fit) +
+                       (strcmp(fit->kernel, kernel) == 0 ? 0 : 2 * OTHER_KERNEL);
+        if (apart < least) {
+            least = apart;
+            best = fit;
+        }
+    }
+    *apart_frac = least;
     return best;
 }
 
@@ -388,15 +615,24 @@ const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
     return best;
 }
 
+/* library NULL: what training uses, any NCCL or RCCL. */
+static bool library_fits(const orr_collective_fit *fit, const char *library) {
+    if (library != NULL) {
+        return strcmp(fit->library, library) == 0;
+    }
+    return strncmp(fit->library, "NCCL", 4) == 0 || strncmp(fit->library, "RCCL", 4) == 0;
+}
+
 /* The device whose collectives stand for an accelerator's. */
 static const orr_collective_fit *collective_donor(const orr_calibration *calibration,
                                                   const orr_accelerator *accelerator,
-                                                  orr_collective op, orr_kin *kin) {
+                                                  orr_collective op, const char *library,
+                                                  orr_kin *kin) {
     const orr_collective_fit *best = NULL;
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->op != op) {
+        if (fit->op != op || !library_fits(fit, library)) {
             continue;
         }
         bool same = orr_name_equal(fit->device, accelerator->name);
@@ -414,13 +650,15 @@ static const orr_collective_fit *collective_donor(const orr_calibration *calibra
 
 uint32_t orr_calibration_collective(const orr_calibration *calibration,
                                     const orr_accelerator *accelerator, orr_collective op,
+                                    const char *library,
                                     const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
                                     orr_kin *kin) {
-    const orr_collective_fit *donor = collective_donor(calibration, accelerator, op, kin);
+    const orr_collective_fit *donor = collective_donor(calibration, accelerator, op, library, kin);
     uint32_t count = 0;
     for (uint32_t i = 0; donor != NULL && i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->op != op || strcmp(fit->device, donor->device) != 0) {
+        if (fit->op != op || !library_fits(fit, library) ||
+            strcmp(fit->device, donor->device) != 0) {
             continue;
         }
         /* a record of a newer library comes later and replaces the older one */

@@ -16,20 +16,38 @@ enum { ORR_MAX_FITS = 512, ORR_MAX_RANK_POINTS = 12 };
 /* Where a fit comes from and how far it is off: shared by all records. Errors are one standard
  * deviation, relative, of rows the fit has not seen. */
 typedef struct orr_fit {
-    const char *device;                /* catalog name of the accelerator it was measured on */
-    const char *source;                /* tables or documents, with their versions */
-    uint8_t arch;                      /* orr_arch */
-    uint8_t assumed;                   /* not measured: from documents or by analogy */
-    uint32_t rows;                     /* measurements behind it */
-    double units, peak_flops, hbm_Bps; /* the data sheet it was fitted with */
-    double error_small_frac, error_training_frac; /* by judging.md's training subset */
+    const char *device; /* catalog name of the accelerator it was measured on */
+    const char *source; /* tables or documents, with their versions */
+    uint8_t arch;       /* orr_arch */
+    uint8_t assumed;    /* not measured: from documents or by analogy */
+    uint32_t rows;      /* measurements behind it */
+    double units, peak_flops, hbm_Bps, tdp_w;            /* the data sheet it was fitted with */
+    double error_small_frac, error_training_frac;        /* by judging.md's training subset */
+    double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
 } orr_fit;
 
 typedef struct orr_gemm_fit {
     orr_fit fit;
-    uint8_t dtype; /* orr_dtype */
+    uint8_t dtype;      /* orr_dtype */
+    const char *scheme; /* "bf16", "fp8_dynquant" ...: dtype and scaling as kernel tables say */
     orr_gemm_constants constants;
 } orr_gemm_fit;
+
+/* Attention of one library on one device. */
+typedef struct orr_flash_fit {
+    orr_fit fit;
+    const char *kernel; /* "vllm_flash_attn_fa3", "cudnn" ... */
+    const char *scheme; /* dtype as kernel tables say */
+    uint8_t backward;
+    orr_flash_constants constants;
+} orr_flash_fit;
+
+/* Memory-bound kernels of one kind on one device. */
+typedef struct orr_stream_fit {
+    orr_fit fit;
+    const char *kernel; /* "fwd:rms_norm" ... */
+    orr_stream_constants constants;
+} orr_stream_fit;
 
 typedef struct orr_collective_fit {
     const char *device, *source, *library;
@@ -37,8 +55,9 @@ typedef struct orr_collective_fit {
     uint8_t topology; /* orr_topology of the device's links */
     uint8_t assumed;
     uint32_t ranks;
+    uint32_t rows;
     double link_Bps; /* the data sheet's */
-    double error_frac;
+    double error_frac, mape_frac;
     orr_segments segments; /* bandwidths are bus bandwidths */
 } orr_collective_fit;
 
@@ -46,7 +65,8 @@ typedef struct orr_collective_fit {
 typedef struct orr_arch_fit {
     const char *source;
     uint8_t arch, assumed;
-    double gemm_factor;    /* on the sustained GEMM time */
+    double gemm_factor;    /* on the time of a GEMM on a chip that is always hot */
+    double gemm_sustained; /* which this adds to, over the throttle that benchmarks show */
     double misaligned;     /* on it, where rows are no multiple of 16 bytes */
     double fp8_efficiency; /* of the FP8 peak, in a tile's main loop */
     double fp4_efficiency;
@@ -64,8 +84,11 @@ typedef struct orr_arch_fit {
 
 /* Large: lives in an arena. */
 typedef struct orr_calibration {
-    uint32_t gemm_count, collective_count, arch_count;
+    const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
+    uint32_t gemm_count, flash_count, stream_count, collective_count, arch_count;
     orr_gemm_fit gemm[ORR_MAX_FITS];
+    orr_flash_fit flash[ORR_MAX_FITS];
+    orr_stream_fit stream[ORR_MAX_FITS];
     orr_collective_fit collective[ORR_MAX_FITS];
     orr_arch_fit arch[ORR_ARCH_COUNT];
 } orr_calibration;
@@ -73,8 +96,16 @@ typedef struct orr_calibration {
 /* Adds one parsed file. Errors: unknown class or field, out of range, too many records. */
 orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
                                orr_err *err);
-/* All files of data/calibration that are built into the library. */
+/* The files of data/calibration that are built into the library: what pricing a step needs. */
 orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err);
+/* Adds those of its folder kernels, which price tables of measured kernels but no step. */
+orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_err *err);
+
+/* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
+orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
+                                        const char *name);
+/* The dtype behind a numeric scheme of kernel tables ("fp8_dynquant", "mxfp4"). */
+bool orr_scheme_dtype(const char *scheme, orr_dtype *out);
 
 /* The fit of a device, or of the nearest of its architecture, or of the vendor's newest: *kin says
  * how near. NULL only when the calibration is empty. */
@@ -84,19 +115,35 @@ typedef enum orr_kin {
     ORR_KIN_OTHER = 2 /* another architecture: assumed */
 } orr_kin;
 const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
-                                         const orr_accelerator *accelerator, orr_dtype dtype,
+                                         const orr_accelerator *accelerator, const char *scheme,
                                          orr_kin *kin);
+/* A fit's constants for an accelerator other than its own: operand bandwidth moves with a unit's
+ * arithmetic; a relative with more power for it throttles less (GB300 by GB200, kernels.md §2.3).
+ * Boards with less power are left as they are: runs on 500 W H100s show no more throttle. */
+orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator);
+/* The nearest fit of a kernel: its device, direction, library and scheme, in that order. *apart is
+ * what differs, one sd relative, to add to the fit's own error. NULL when there is none. */
+const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
+                                           const orr_accelerator *accelerator, const char *kernel,
+                                           const char *scheme, bool backward, double *apart_frac);
+const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
+                                             const orr_accelerator *accelerator, const char *kernel,
+                                             double *apart_frac);
 const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
                                          const orr_accelerator *accelerator, orr_kin *kin);
-/* Fits of one operation, by rank count; returns how many. */
+/* Fits of one operation, by rank count; returns how many. library NULL: any NCCL or RCCL, the last
+ * in the file where there are several of one rank count. */
 uint32_t orr_calibration_collective(const orr_calibration *calibration,
                                     const orr_accelerator *accelerator, orr_collective op,
+                                    const char *library,
                                     const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
                                     orr_kin *kin);
 
 /* A number of an architecture by its name in the file, for fitting; NULL when there is none. */
 double *orr_arch_number(orr_arch_fit *arch, const char *name);
 
+/* Bus traffic by the bytes of orr_collective: 2(n-1)/n, (n-1)/n or 1. */
+double orr_bus_factor(orr_collective kind, double ranks);
 const char *orr_collective_name(orr_collective op);
 const char *orr_memop_name(orr_memop family);
 

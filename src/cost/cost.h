@@ -72,6 +72,14 @@ typedef struct orr_priced {
 void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_object *object,
                     orr_priced *out);
 
+/* Prices the rows of a table of measured kernels (CSV, gzip too; the columns of data/kernels) as
+ * benchmarks run them, not as training does, and compares: {summary, by: {device, dtype,
+ * device_dtype, size}, class, unpriced: [{device, dtype, count}]} with the keys of spec/judging.md
+ * (`validate --kernels`). class NULL: told from the columns. calibration NULL: the built-in one. */
+orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibration *calibration,
+                                     const char *path, const char *class, orr_tree **out,
+                                     orr_err *err);
+
 /* What a table is made of, for reports: calibration files with fit error and provenance. */
 orr_tree *orr_cost_table_write(orr_arena *arena, const orr_cost_table *table);
 

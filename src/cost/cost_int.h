@@ -21,10 +21,10 @@ typedef struct orr_curve {
     const orr_collective_fit *fit; /* the donor's largest */
     uint32_t count, mesh;
     struct {
-        double ranks;
+        double ranks, error_frac;
         orr_segments segments; /* already scaled to this device's links */
     } point[ORR_MAX_RANK_POINTS];
-    double relerr_frac;
+    double relerr_frac; /* of the worst point */
     uint8_t provenance, kin;
 } orr_curve;
 
@@ -47,14 +47,14 @@ struct orr_prices_table {
 
 /* policy.c: which algorithm a library takes, and what it costs. */
 void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
-                    const orr_accelerator *accelerator, orr_collective op);
+                    const orr_accelerator *accelerator, orr_collective op, const char *library);
 /* topk and experts: of a de-duplicating all-to-all, else 0. */
 orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
                           orr_group group, uint32_t topk, uint32_t experts);
-/* Bus traffic by the bytes of orr_collective: 2(n-1)/n, (n-1)/n or 1. */
-double orr_bus_factor(orr_collective kind, double ranks);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */
 orr_segments orr_curve_at(const orr_curve *curve, double ranks);
+/* Relative error, one sd, there. */
+double orr_curve_error(const orr_curve *curve, double ranks);
 
 /* from_evidence.c: the best that is known of a key, given what the model says of it. */
 orr_cost orr_cost_best(const orr_cost_table *table, const orr_evidence_key *key, orr_cost model);

@@ -10,16 +10,13 @@
 #include "base/num.h"
 #include "cost/models.h"
 
-static const struct {
-    double m, n;
-} TILE[] = {{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64},
-            {64, 128},  {64, 64},   {256, 256}, {128, 32}, {64, 32}};
+const double ORR_GEMM_TILE[ORR_GEMM_TILES][2] = {{256, 128}, {128, 256}, {128, 128}, {256, 64},
+                                                 {64, 256},  {128, 64},  {64, 128},  {64, 64},
+                                                 {256, 256}, {128, 32},  {64, 32}};
 static const double SPLIT[] = {1, 2, 3, 4, 6, 8, 16};
+enum { SPLITS = sizeof SPLIT / sizeof *SPLIT };
 
-enum { TILES = sizeof TILE / sizeof *TILE, SPLITS = sizeof SPLIT / sizeof *SPLIT };
-
-static const double BLOCK_K = 64, LEAST_SPLIT_K = 256;
-static const double THROTTLE_FROM_S = 1e-3, THROTTLE_DECADES = 1.7;
+static const double BLOCK_K = 64, LEAST_SPLIT_K = 256, MIDDLE_K = 4096;
 
 orr_machine orr_machine_of(const orr_accelerator *accelerator, orr_dtype dtype) {
     double peak = accelerator->peak_flops[dtype];
@@ -31,6 +28,20 @@ orr_machine orr_machine_of(const orr_accelerator *accelerator, orr_dtype dtype) 
                          .peak_flops = peak,
                          .hbm_Bps = accelerator->hbm_Bps,
                          .l2_bytes = accelerator->l2_bytes};
+}
+
+double orr_stored_bytes(orr_dtype dtype) {
+    switch (dtype) {
+    case ORR_FP32: return 4;
+    case ORR_FP8: return 1;
+    case ORR_MXFP8: return 1 + 1.0 / 32;
+    case ORR_FP8_BLOCK: return 1 + 4.0 / 128;
+    case ORR_NVFP4: return 0.5 + 1.0 / 16;
+    case ORR_BF16:
+    case ORR_FP16:
+    case ORR_DTYPE_COUNT: break;
+    }
+    return 2;
 }
 
 /* (a^q + b^q + c^q)^(1/q), scaled so that no power overflows. */
@@ -58,44 +69,60 @@ typedef struct problem {
     double flops_per_unit, hbm_Bps;
     double operand_bytes, output_bytes;
     double units;
+    double split_k[SPLITS], slowness[SPLITS]; /* depth of each split, 0: too thin, and its price */
 } problem;
 
-/* Time of one tile shape and split, or `best` when it cannot be lower. */
-static double candidate(const problem *p, double tiles, double tile_m, double tile_n, double split,
-                        double best) {
+/* One way to cut the output. */
+typedef struct tiling {
+    double m, n;           /* tile */
+    double tiles;          /* of them */
+    double fill_m, fill_n; /* share of a tile's rows and columns that costs */
+    double gain;
+} tiling;
+
+static tiling tiling_of(const problem *p, int tile) {
+    double m = ORR_GEMM_TILE[tile][0], n = ORR_GEMM_TILE[tile][1];
+    double exact_m = p->shape->m / m, exact_n = p->shape->n / n;
+    double whole_m = ceil(exact_m), whole_n = ceil(exact_n);
+    double fill = p->c->fill;
+    return (tiling){.m = m,
+                    .n = n,
+                    .tiles = whole_m * whole_n * p->shape->batch,
+                    .fill_m = (exact_m + fill * (whole_m - exact_m)) / whole_m,
+                    .fill_n = (exact_n + fill * (whole_n - exact_n)) / whole_n,
+                    .gain = p->c->tile_gain[tile]};
+}
+
+/* Time of one cut and split, or `best` when it cannot be lower. */
+static double candidate(const problem *p, const tiling *cut, int split, double best) {
     const orr_gemm_constants *c = p->c;
-    double k = p->shape->k;
-    if (split > 1) {
-        k = ceil(k / split / BLOCK_K) * BLOCK_K;
-        if (k < LEAST_SPLIT_K) {
-            return best;
-        }
-    } else {
-        k = ceil(k / BLOCK_K) * BLOCK_K;
+    double k = p->split_k[split];
+    if (!(k > 0)) {
+        return best;
     }
-    double waves = tiles * split / p->units;
+    double tiles = cut->tiles * SPLIT[split];
+    double waves = tiles / p->units;
     double busy = waves < 1 ? waves : 1;
     waves = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
-    double reach = orr_min_f64(1, c->occupancy * busy);
-    double hbm_Bps = p->hbm_Bps * reach;
-    double compute = waves * 2 * tile_m * tile_n * k / p->flops_per_unit;
-    double operands = waves * (tile_m + tile_n) * k * p->shape->in_bytes / c->unit_Bps;
+    double hbm_Bps = p->hbm_Bps * orr_min_f64(1, c->occupancy * busy);
+    double rows = cut->m * cut->fill_m, columns = cut->n * cut->fill_n;
+    double compute =
+        waves * 2 * rows * columns * k * p->slowness[split] / (p->flops_per_unit * cut->gain);
+    double operands = waves * (rows + columns) * k * p->shape->in_bytes / c->unit_Bps;
     double write = p->output_bytes / hbm_Bps;
     double hbm = p->operand_bytes / hbm_Bps + (1 - c->serial_output) * write;
     double serial = c->serial_output * write + waves * c->tile_s;
-    if (split > 1) {
-        serial += c->split_s + 4 * split * tiles * tile_m * tile_n / p->hbm_Bps;
+    if (split > 0) {
+        serial += c->split_s + 4 * tiles * cut->m * cut->n / p->hbm_Bps;
     }
     double least = orr_max_f64(compute, orr_max_f64(operands, hbm)) + serial;
-    return least >= best ? best : norm3(compute, operands, hbm, c->norm) + serial;
+    return least >= best ? best
+                         : orr_min_f64(best, norm3(compute, operands, hbm, c->norm) + serial);
 }
 
-double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
-                       const orr_gemm_shape *shape, orr_power power) {
-    if (!(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->batch > 0)) {
-        return 0;
-    }
-    const problem p = {
+static problem problem_of(const orr_gemm_constants *c, const orr_machine *machine,
+                          const orr_gemm_shape *shape) {
+    problem p = {
         .c = c,
         .shape = shape,
         .flops_per_unit = machine->peak_flops * c->efficiency / machine->units,
@@ -105,17 +132,38 @@ double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
         .output_bytes = shape->m * shape->n * shape->out_bytes * shape->batch,
         .units = machine->units,
     };
-    double best = INFINITY;
-    for (int i = 0; i < TILES; i++) {
-        double tiles = ceil(shape->m / TILE[i].m) * ceil(shape->n / TILE[i].n) * shape->batch;
-        for (int j = 0; j < SPLITS; j++) {
-            double time = candidate(&p, tiles, TILE[i].m, TILE[i].n, SPLIT[j], best);
-            best = orr_min_f64(best, time);
+    for (int i = 0; i < SPLITS; i++) {
+        double k = ceil(shape->k / SPLIT[i] / BLOCK_K) * BLOCK_K;
+        if (i == 0 || k >= LEAST_SPLIT_K) {
+            p.split_k[i] = k;
+            p.slowness[i] = c->depth > 0 ? pow(k / MIDDLE_K, c->depth) : 1;
         }
     }
-    double decades = THROTTLE_DECADES;
-    if (power == ORR_POWER_BENCHMARK) {
-        decades = orr_min_f64(THROTTLE_DECADES, orr_max_f64(0, log10(best / THROTTLE_FROM_S)));
+    return p;
+}
+
+double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
+                       const orr_gemm_shape *shape, orr_power power) {
+    if (!(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->batch > 0)) {
+        return 0;
     }
-    return c->start_s + best * (1 + c->throttle * decades);
+    problem p = problem_of(c, machine, shape);
+    double best = INFINITY;
+    for (int tile = 0; tile < ORR_GEMM_TILES; tile++) {
+        tiling cut = tiling_of(&p, tile);
+        for (int split = 0; split < SPLITS; split++) {
+            best = candidate(&p, &cut, split, best);
+        }
+    }
+    double held = 1; /* share of the throttle that shows */
+    if (power == ORR_POWER_BENCHMARK) {
+        held = best / (best + c->throttle_half_s);
+    }
+    double quantise = 0;
+    if (c->quantise_frac > 0 && power == ORR_POWER_BENCHMARK) {
+        static const double SOURCE_BYTES = 2; /* bf16 in */
+        quantise = shape->m * shape->k * shape->batch * (SOURCE_BYTES + shape->in_bytes) /
+                   (machine->hbm_Bps * c->quantise_frac);
+    }
+    return c->start_s + best * (1 + c->throttle * held) + quantise;
 }

@@ -20,6 +20,9 @@ typedef struct orr_machine {
 /* The figures of an accelerator for a dtype; where the sheet has no peak for it, bf16's. */
 orr_machine orr_machine_of(const orr_accelerator *accelerator, orr_dtype dtype);
 
+/* Bytes of a stored element with its share of block scales. */
+double orr_stored_bytes(orr_dtype dtype);
+
 /* Clocks fall when a chip computes for long at its power limit. Benchmarks run a kernel for
  * milliseconds, training for days. */
 typedef enum orr_power {
@@ -35,20 +38,31 @@ typedef struct orr_gemm_shape {
     double out_bytes; /* moved per output element; 8: an fp32 accumulator is read and written */
 } orr_gemm_shape;
 
-/* t = start + T (1 + throttle·decades), T the least over tiles and K splits of
- * (tc^q + tl^q + (td + (1-a) to)^q)^(1/q) + a·to + waves·tile + split. kernels.md §2.5 */
+enum { ORR_GEMM_TILES = 11 };
+/* Rows and columns of the tile shapes that a library is taken to choose from. */
+extern const double ORR_GEMM_TILE[ORR_GEMM_TILES][2];
+
+/* t = start + T (1 + throttle·x/(1+x)) + quantise, x = T/throttle_half, T the least over tiles and
+ * K splits of (tc^q + tl^q + (td + (1-a) to)^q)^(1/q) + a·to + waves·tile + split. The form of
+ * kernels.md §2.5, with tiles of unequal efficiency, part-filled tiles, slower deep products and a
+ * smooth throttle. */
 typedef struct orr_gemm_constants {
-    double start_s;       /* launch and drain */
-    double efficiency;    /* of peak, inside a tile's main loop */
-    double hbm_frac;      /* of HBM bandwidth */
-    double tile_s;        /* prologue and epilogue of one wave */
-    double unit_Bps;      /* operand bytes into one unit from L2 */
-    double occupancy;     /* HBM share reached grows as this times the busy units */
-    double serial_output; /* a: part of the output write that nothing hides, 0..1 */
-    double throttle;      /* per decade of duration above 1 ms */
-    double norm;          /* q: how sharply the slowest resource decides */
-    double split_s;       /* a reduction over K splits */
-    double quantisation;  /* 1: whole waves of tiles, 0: none */
+    double start_s;         /* launch and drain */
+    double efficiency;      /* of peak, in the main loop of a 128x128 tile at K = 4096 */
+    double hbm_frac;        /* of HBM bandwidth */
+    double tile_s;          /* prologue and epilogue of one wave */
+    double unit_Bps;        /* operand bytes into one unit from L2 */
+    double occupancy;       /* HBM share reached grows as this times the busy units */
+    double serial_output;   /* a: part of the output write that nothing hides, 0..1 */
+    double norm;            /* q: how sharply the slowest resource decides */
+    double split_s;         /* a reduction over K splits */
+    double quantisation;    /* 1: whole waves of tiles, 0: none */
+    double fill;            /* part of a full tile's cost that padding has, 0..1 */
+    double depth;           /* compute slows as (K/4096)^depth */
+    double throttle;        /* slow-down of long kernels at the power limit */
+    double throttle_half_s; /* duration at which half of it shows */
+    double quantise_frac; /* HBM share of a separate kernel that quantises A; 0: none in the time */
+    double tile_gain[ORR_GEMM_TILES]; /* main-loop efficiency of each tile by that of 128x128 */
 } orr_gemm_constants;
 
 double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
@@ -77,6 +91,44 @@ double orr_attention_time_s(const orr_attention_constants *c, const orr_machine 
                             const orr_attention_shape *shape);
 /* Keys an average query sees, whole tiles on the diagonal counted. */
 double orr_attention_keys(const orr_attention_shape *shape);
+
+/* ---- attention as measured ------------------------------------------------------------------ */
+
+/* Classes of head dimension (the mean of keys' and values'): up to 64, 96, 128, 192, above; and
+ * those that are no multiple of 16, which some libraries run on a slow path. */
+enum { ORR_FLASH_WIDTHS = 6, ORR_FLASH_UNALIGNED = 5 };
+
+/* A library's kernel alone: tiles of 128 queries, each with its own ramp; causal tiles of unequal
+ * length; HBM traffic; a host floor that grows with the sequences of a batch. */
+typedef struct orr_flash_constants {
+    double start_s;
+    double sequence_s;                   /* each sequence of the batch */
+    double efficiency[ORR_FLASH_WIDTHS]; /* of peak, by head dimension */
+    double tile_s;                       /* ramp of one tile */
+    double block_s;                      /* softmax and bookkeeping per 128 keys of a tile */
+    double quantisation;                 /* 1: whole waves */
+    double tail;                         /* how sharply the longest tile decides */
+    double hbm_frac, norm;
+    double throttle, throttle_half_s;
+} orr_flash_constants;
+
+double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
+                        const orr_attention_shape *shape);
+
+/* ---- memory-bound kernels as measured ------------------------------------------------------- */
+
+/* t = start + rows·row/units + bytes through HBM at hbm_frac of its bandwidth, what the L2 still
+ * holds faster. */
+typedef struct orr_stream_constants {
+    double start_s;
+    double row_s; /* of a unit, each row */
+    double hbm_frac;
+    double cached;  /* bytes that stay in L2, by its capacity */
+    double speedup; /* of those bytes */
+} orr_stream_constants;
+
+double orr_stream_time_s(const orr_stream_constants *c, const orr_machine *machine, double bytes,
+                         double rows);
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include "cost/cost_int.h"
 
 /* Relative error, one sd, of prices that no measurement of this device backs. */
-static const double KIN_RELERR[] = {0.03, 0.10, 0.20};
+static const double KIN_RELERR[] = {0, 0.10, 0.20};
 static const double FABRIC_RELERR = 0.12, FABRIC_ASSUMED_RELERR = 0.20;
 
 double orr_bus_factor(orr_collective kind, double ranks) {
@@ -27,12 +27,13 @@ double orr_bus_factor(orr_collective kind, double ranks) {
 }
 
 void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
-                    const orr_accelerator *accelerator, orr_collective op) {
+                    const orr_accelerator *accelerator, orr_collective op, const char *library) {
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
     orr_kin kin = ORR_KIN_OTHER;
     /* a broadcast pipelines around the same ring as a gather */
     orr_collective measured = op == ORR_BROADCAST ? ORR_ALL_GATHER : op;
-    uint32_t count = orr_calibration_collective(calibration, accelerator, measured, fits, &kin);
+    uint32_t count =
+        orr_calibration_collective(calibration, accelerator, measured, library, fits, &kin);
     *curve = (orr_curve){.count = count,
                          .mesh = accelerator->topology == ORR_MESH,
                          .provenance = ORR_FROM_ASSUMPTION,
@@ -41,6 +42,7 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
     for (uint32_t i = 0; i < count; i++) {
         double scale = kin == ORR_KIN_SAME ? 1 : accelerator->link_Bps / fits[i]->link_Bps;
         curve->point[i].ranks = fits[i]->ranks;
+        curve->point[i].error_frac = fits[i]->error_frac;
         curve->point[i].segments = fits[i]->segments;
         curve->point[i].segments.small_Bps *= scale;
         curve->point[i].segments.large_Bps *= scale;
@@ -90,6 +92,15 @@ orr_segments orr_curve_at(const orr_curve *curve, double ranks) {
     return s;
 }
 
+double orr_curve_error(const orr_curve *curve, double ranks) {
+    uint32_t at = 0;
+    while (at + 1 < curve->count && curve->point[at].ranks < ranks) {
+        at++;
+    }
+    double kin = KIN_RELERR[curve->kin], own = curve->point[at].error_frac;
+    return sqrt(own * own + kin * kin);
+}
+
 /* Attained bandwidth of a member's NIC towards `domains` domains. */
 static double nic_Bps(const orr_cost_table *table, uint32_t domains) {
     const orr_cluster *cluster = table->cluster;
@@ -118,7 +129,7 @@ static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, 
     const orr_curve *curve = &table->curve[kind];
     orr_segments segments = orr_curve_at(curve, ranks);
     double time = orr_segments_time_s(&segments, orr_bus_factor(kind, ranks) * bytes);
-    return (orr_cost){time, curve->relerr_frac, curve->provenance};
+    return (orr_cost){time, orr_curve_error(curve, ranks), curve->provenance};
 }
 
 /* Share of an all-to-all's bytes that leaves the domain. De-duplicated by rank, a token still

@@ -11,50 +11,43 @@
 static const double GEMM_KIN_RELERR[] = {0, 0.06, 0.20};
 static const double SMALL_GEMM_FLOPS = 2.0 * 512 * 512 * 512; /* judging.md's training subset */
 
-/* An element with its share of block scales. */
-static double stored_bytes(orr_dtype dtype) {
-    switch (dtype) {
-    case ORR_FP32: return 4;
-    case ORR_FP8: return 1;
-    case ORR_MXFP8: return 1 + 1.0 / 32;
-    case ORR_FP8_BLOCK: return 1 + 4.0 / 128;
-    case ORR_NVFP4: return 0.5 + 1.0 / 16;
-    case ORR_BF16:
-    case ORR_FP16:
-    case ORR_DTYPE_COUNT: break;
-    }
-    return 2;
-}
-
 static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
+}
+
+/* Of the tiles: an architecture's low-precision efficiency is that of its best tile. */
+static double best_gain(const orr_gemm_fit *fit) {
+    double best = 0;
+    for (int i = 0; i < ORR_GEMM_TILES; i++) {
+        double m = ORR_GEMM_TILE[i][0], n = ORR_GEMM_TILE[i][1];
+        if (m * n >= 128 * 128) {
+            best = orr_max_f64(best, fit->constants.tile_gain[i]);
+        }
+    }
+    return best;
 }
 
 static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr_err *err) {
     orr_gemm_prices *prices = &table->gemm[dtype];
     orr_kin kin = ORR_KIN_OTHER;
     const orr_gemm_fit *fit =
-        orr_calibration_gemm(table->calibration, table->accelerator, ORR_BF16, &kin);
+        orr_calibration_gemm(table->calibration, table->accelerator, "bf16", &kin);
     if (fit == NULL) {
         return orr_fail(err, ORR_E_CONFLICT, "the calibration holds no GEMM fit");
     }
     const orr_arch_fit *arch = table->arch;
     *prices = (orr_gemm_prices){.fit = fit,
-                                .constants = fit->constants,
+                                .constants = orr_gemm_transfer(fit, table->accelerator),
                                 .machine = orr_machine_of(table->accelerator, dtype),
-                                .in_bytes = stored_bytes(dtype),
+                                .in_bytes = orr_stored_bytes(dtype),
                                 .kin = (uint8_t)kin};
-    /* operand bandwidth is laid out for the arithmetic of a unit: it moves with it */
-    orr_machine bf16 = orr_machine_of(table->accelerator, ORR_BF16);
-    prices->constants.unit_Bps *=
-        bf16.peak_flops / bf16.units / (fit->fit.peak_flops / fit->fit.units);
     double extra = GEMM_KIN_RELERR[kin];
     bool native = table->accelerator->peak_flops[dtype] > 0;
     if (native && (dtype == ORR_FP8 || dtype == ORR_MXFP8 || dtype == ORR_FP8_BLOCK)) {
-        prices->constants.efficiency = arch->fp8_efficiency;
+        prices->constants.efficiency = arch->fp8_efficiency / best_gain(fit);
         extra = root_sum(extra, 0.08);
     } else if (native && dtype == ORR_NVFP4) {
-        prices->constants.efficiency = arch->fp4_efficiency;
+        prices->constants.efficiency = arch->fp4_efficiency / best_gain(fit);
         extra = root_sum(extra, 0.10);
     }
     extra = root_sum(extra, arch->gemm_error_frac);
@@ -108,7 +101,8 @@ orr_status orr_cost_table_of(orr_arena *arena, const orr_calibration *calibratio
     init_attention(table);
     init_memory(table);
     for (int op = 0; op < ORR_COLLECTIVE_COUNT; op++) {
-        orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op);
+        orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op,
+                       NULL);
         if (table->curve[op].count == 0) {
             return orr_fail(err, ORR_E_CONFLICT, "the calibration holds no fit of %s",
                             orr_collective_name((orr_collective)op));
@@ -146,7 +140,8 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
                             .batch = (double)op->shape.gemm.batch,
                             .in_bytes = prices->in_bytes,
                             .out_bytes = op->out_bytes};
-    double factor = table->arch->gemm_factor * orr_max_f64(0.1, table->software->gemm_factor);
+    double factor = table->arch->gemm_factor * table->arch->gemm_sustained *
+                    orr_max_f64(0.1, table->software->gemm_factor);
     double time =
         factor * orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
     bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;

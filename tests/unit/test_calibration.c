@@ -46,7 +46,7 @@ static void devices_find_their_own_fit(void **state) {
     orr_kin kin = ORR_KIN_OTHER;
     orr_accelerator h100 =
         device("h100", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 3.352e12, 450e9, ORR_SWITCHED);
-    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &h100, ORR_BF16, &kin);
+    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &h100, "bf16", &kin);
     assert_string_equal(fit->fit.device, "h100");
     assert_int_equal(kin, ORR_KIN_SAME);
     const orr_arch_fit *arch = orr_calibration_arch(builtin, &h100, &kin);
@@ -59,13 +59,13 @@ static void unknown_devices_take_the_nearest_sibling(void **state) {
     /* a Hopper with an H200's memory */
     orr_accelerator sibling =
         device("x200", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 4.9e12, 450e9, ORR_SWITCHED);
-    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &sibling, ORR_BF16, &kin);
+    const orr_gemm_fit *fit = orr_calibration_gemm(builtin, &sibling, "bf16", &kin);
     assert_string_equal(fit->fit.device, "h200");
     assert_int_equal(kin, ORR_KIN_ARCH);
     /* an AMD part of a generation without a fit takes AMD's nearest by age and sheet, as an
      * assumption */
     orr_accelerator amd = device("mi210", ORR_AMD, ORR_ARCH_CDNA2, 104, 1.6e12, 150e9, ORR_MESH);
-    fit = orr_calibration_gemm(builtin, &amd, ORR_BF16, &kin);
+    fit = orr_calibration_gemm(builtin, &amd, "bf16", &kin);
     assert_int_equal(kin, ORR_KIN_OTHER);
     assert_int_equal(fit->fit.arch, ORR_ARCH_CDNA3);
 }
@@ -76,7 +76,7 @@ static void collectives_come_by_rank_count(void **state) {
         device("h100", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 3.352e12, 450e9, ORR_SWITCHED);
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
     orr_kin kin = ORR_KIN_OTHER;
-    uint32_t count = orr_calibration_collective(builtin, &h100, ORR_ALL_REDUCE, fits, &kin);
+    uint32_t count = orr_calibration_collective(builtin, &h100, ORR_ALL_REDUCE, NULL, fits, &kin);
     assert_int_equal(count, 3);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(fits[i]->ranks, 2u << i);
@@ -84,7 +84,7 @@ static void collectives_come_by_rank_count(void **state) {
     }
     orr_accelerator mi355x =
         device("mi355x", ORR_AMD, ORR_ARCH_CDNA4, 256, 8e12, 535.5e9, ORR_MESH);
-    assert_true(orr_calibration_collective(builtin, &mi355x, ORR_ALL_TO_ALL, fits, &kin) > 0);
+    assert_true(orr_calibration_collective(builtin, &mi355x, ORR_ALL_TO_ALL, NULL, fits, &kin) > 0);
     assert_int_equal(fits[0]->topology, ORR_MESH);
 }
 

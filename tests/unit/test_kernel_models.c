@@ -17,10 +17,14 @@ static const orr_gemm_constants GEMM = {.start_s = 2e-6,
                                         .unit_Bps = 131e9,
                                         .occupancy = 3,
                                         .serial_output = 0.5,
-                                        .throttle = 0.1,
                                         .norm = 6,
                                         .split_s = 2e-6,
-                                        .quantisation = 0.05};
+                                        .quantisation = 0.05,
+                                        .fill = 0.9,
+                                        .depth = 0,
+                                        .throttle = 0.17,
+                                        .throttle_half_s = 1e-3,
+                                        .tile_gain = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
 
 static double gemm(double m, double n, double k, orr_power power) {
     orr_gemm_shape shape = {m, n, k, 1, 2, 2};
@@ -58,15 +62,40 @@ static void gemm_respects_its_limits(void **state) {
     assert_true(orr_gemm_time_s(&GEMM, &MACHINE, &empty, ORR_POWER_SUSTAINED) == 0);
 }
 
-static void sustained_power_is_the_full_clip(void **state) {
+static void sustained_power_is_the_whole_throttle(void **state) {
     (void)state;
-    double start = GEMM.start_s;
-    double small = gemm(2048, 2048, 2048, ORR_POWER_BENCHMARK) - start; /* below 1 ms: no clip */
-    double sustained = gemm(2048, 2048, 2048, ORR_POWER_SUSTAINED) - start;
-    assert_true(fabs(sustained / small - 1.17) < 1e-9);
-    double long_burst = gemm(65536, 65536, 16384, ORR_POWER_BENCHMARK);
-    double long_sustained = gemm(65536, 65536, 16384, ORR_POWER_SUSTAINED);
-    assert_true(fabs(long_burst / long_sustained - 1) < 1e-9);
+    orr_gemm_constants cold = GEMM;
+    cold.throttle = 0;
+    double before = 0;
+    for (double side = 512; side < 70000; side *= 2) {
+        orr_gemm_shape shape = {side, side, side, 1, 2, 2};
+        double burst = orr_gemm_time_s(&cold, &MACHINE, &shape, ORR_POWER_SUSTAINED);
+        double alone = orr_gemm_time_s(&GEMM, &MACHINE, &shape, ORR_POWER_BENCHMARK);
+        double held = orr_gemm_time_s(&GEMM, &MACHINE, &shape, ORR_POWER_SUSTAINED);
+        /* a benchmark throttles the more, the longer its kernel runs */
+        double share = (alone - burst) / (held - burst);
+        assert_true(share > before && share < 1);
+        before = share;
+        assert_true(fabs((held - GEMM.start_s) / (burst - GEMM.start_s) - 1.17) < 1e-9);
+    }
+    assert_true(before > 0.95);
+}
+
+/* The search over tiles keeps the least: no single tile may beat it. */
+static void no_tile_beats_the_search(void **state) {
+    (void)state;
+    for (double m = 100; m < 20000; m *= 2.3) {
+        orr_gemm_shape shape = {floor(m), 4096, 8192, 1, 2, 2};
+        double best = orr_gemm_time_s(&GEMM, &MACHINE, &shape, ORR_POWER_BENCHMARK);
+        for (int tile = 0; tile < ORR_GEMM_TILES; tile++) {
+            orr_gemm_constants alone = GEMM;
+            for (int i = 0; i < ORR_GEMM_TILES; i++) {
+                alone.tile_gain[i] = i == tile ? 1 : 1e-3;
+            }
+            double one = orr_gemm_time_s(&alone, &MACHINE, &shape, ORR_POWER_BENCHMARK);
+            assert_true(one >= best * (1 - 1e-12));
+        }
+    }
 }
 
 static void accumulating_output_costs_more(void **state) {
@@ -185,7 +214,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm_grows_with_each_dimension),
         cmocka_unit_test(gemm_respects_its_limits),
-        cmocka_unit_test(sustained_power_is_the_full_clip),
+        cmocka_unit_test(sustained_power_is_the_whole_throttle),
+        cmocka_unit_test(no_tile_beats_the_search),
         cmocka_unit_test(accumulating_output_costs_more),
         cmocka_unit_test(attention_keys_by_mask),
         cmocka_unit_test(attention_scales),

@@ -546,7 +546,7 @@ static void one_form_a_call(void **state) {
     call_with((const char *const[]){"runs", STUDY_DIR "/runs.csv", "models",
                                     STUDY_DIR "/models.json", "memory", "on", NULL},
               ORR_OK);
-    call_with((const char *const[]){"kernels", STUDY_DIR "/runs.csv", NULL}, ORR_E_USAGE);
+    call_with((const char *const[]){"kernels", STUDY_DIR "/runs.csv", NULL}, ORR_E_SCHEMA);
 }
 
 int main(void) {

@@ -1,0 +1,58 @@
+#ifndef ORR_CALIBRATE_INT_H
+#define ORR_CALIBRATE_INT_H
+
+#include "calibrate/calibrate.h"
+#include "calibrate/robust.h"
+
+/* Rows that one fit is made of: one device, kernel, numeric scheme and source. */
+typedef struct orr_bin {
+    const orr_accelerator *accelerator; /* NULL: unknown, its rows are dropped */
+    const char *device, *kernel, *scheme, *source;
+    uint32_t flag; /* whatever else tells bins of a class apart */
+    size_t count, capacity;
+    void *sample;
+} orr_bin;
+
+enum { ORR_MAX_BINS = 1024 };
+typedef struct orr_bins {
+    orr_arena *arena;
+    const orr_calibration *names;
+    size_t sample_bytes;
+    uint32_t count;
+    orr_bin bin[ORR_MAX_BINS];
+} orr_bins;
+
+orr_bins *orr_bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes);
+/* NULL when the device is unknown or there are too many bins. Texts are copied. */
+orr_bin *orr_bin_of(orr_bins *bins, const char *device, const char *kernel, const char *scheme,
+                    const char *source, uint32_t flag);
+void *orr_bin_add(orr_bins *bins, orr_bin *bin); /* a zeroed sample */
+/* The source up to its version: rows of one tuner or one benchmark belong together. */
+const char *orr_source_stem(orr_arena *arena, const char *source);
+uint32_t orr_block_of(double a, double b, double c);
+
+orr_status orr_calibrate_gemm(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits, orr_err *err);
+orr_status orr_calibrate_attention(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                   orr_err *err);
+orr_status orr_calibrate_memops(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                orr_err *err);
+orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                     orr_err *err);
+size_t orr_gemm_sample_bytes(void);
+size_t orr_attention_sample_bytes(void);
+size_t orr_memop_sample_bytes(void);
+size_t orr_collective_sample_bytes(void);
+
+/* Numbers as people write them, with six digits and a unit. */
+void orr_put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds);
+void orr_put_rate(orr_arena *arena, orr_tree *map, const char *key, double Bps);
+void orr_put_number(orr_arena *arena, orr_tree *map, const char *key, double value);
+/* Head of a record: device, sheet, source, rows, errors. */
+orr_tree *orr_put_head(orr_arena *arena, const orr_bin *bin, const orr_machine *machine,
+                       const orr_validated *validated);
+/* The parameters of a fit; names that end in _s hold seconds and are written without it, names that
+ * end in _Bps bytes a second. */
+void orr_put_parameters(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
+                        const void *constants);
+
+#endif

@@ -1,0 +1,110 @@
+/* Constants of the attention kernels, per device, library, dtype and direction. */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "calibrate/calibrate_int.h"
+
+enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 12 };
+static const double TRAINING_WEIGHT = 1.5;
+
+typedef struct attention_sample {
+    orr_sample head;
+    orr_attention_shape shape;
+} attention_sample;
+
+size_t orr_attention_sample_bytes(void) {
+    return sizeof(attention_sample);
+}
+
+#define PARAMETER(key, member, way, from, least, most, weight)                                     \
+    {.name = (key),                                                                                \
+     .offset = offsetof(orr_flash_constants, member),                                              \
+     .scale = (way),                                                                               \
+     .start = (from),                                                                              \
+     .low = (least),                                                                               \
+     .high = (most),                                                                               \
+     .pull = (weight)}
+static const orr_parameter PARAMETERS[] = {
+    PARAMETER("start_s", start_s, ORR_SCALE_LOG, 8e-6, 1e-7, 1e-3, 0.1),
+    PARAMETER("sequence_s", sequence_s, ORR_SCALE_LOG, 5e-8, 1e-10, 1e-4, 0.1),
+    PARAMETER("width_64", efficiency[0], ORR_SCALE_LOG, 0.5, 0.02, 5, 0.1),
+    PARAMETER("width_96", efficiency[1], ORR_SCALE_LOG, 0.5, 0.02, 5, 0.1),
+    PARAMETER("width_128", efficiency[2], ORR_SCALE_LOG, 0.6, 0.02, 5, 0.1),
+    PARAMETER("width_192", efficiency[3], ORR_SCALE_LOG, 0.6, 0.02, 5, 0.1),
+    PARAMETER("width_256", efficiency[4], ORR_SCALE_LOG, 0.6, 0.02, 5, 0.1),
+    PARAMETER("width_unaligned", efficiency[ORR_FLASH_UNALIGNED], ORR_SCALE_LOG, 0.5, 0.01, 5, 0.1),
+    PARAMETER("tile_s", tile_s, ORR_SCALE_LOG, 2e-6, 1e-10, 1e-4, 0.1),
+    PARAMETER("block_s", block_s, ORR_SCALE_LOG, 1e-7, 1e-11, 1e-5, 0.1),
+    PARAMETER("quantisation", quantisation, ORR_SCALE_SHARE, 0.5, 0, 1, 0.1),
+    PARAMETER("tail", tail, ORR_SCALE_LOG, 4, 0.5, 40, 0.1),
+    PARAMETER("hbm_frac", hbm_frac, ORR_SCALE_LOG, 0.7, 0.05, 5, 0.1),
+    PARAMETER("norm", norm, ORR_SCALE_LOG, 3, 0.5, 40, 0.1),
+    PARAMETER("throttle", throttle, ORR_SCALE_SHARE, 0.08, 0, 0.5, 0.1),
+    PARAMETER("throttle_half_s", throttle_half_s, ORR_SCALE_LOG, 1e-3, 1e-4, 1e-2, 0.3),
+};
+
+static double attention_model(const void *constants, const void *sample, const void *machine) {
+    return orr_flash_time_s((const orr_flash_constants *)constants, (const orr_machine *)machine,
+                            &((const attention_sample *)sample)->shape);
+}
+
+static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
+    orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
+    orr_fit_task task = {.parameter = PARAMETERS,
+                         .parameter_count = sizeof PARAMETERS / sizeof *PARAMETERS,
+                         .constants_bytes = sizeof(orr_flash_constants),
+                         .sample = bin->sample,
+                         .sample_bytes = sizeof(attention_sample),
+                         .count = bin->count,
+                         .model = attention_model,
+                         .user = &machine};
+    orr_flash_constants best = {0};
+    (void)orr_robust_fit_most(&task, MOST_SAMPLES, &best);
+    orr_validated validated;
+    orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
+    orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
+    orr_tree_put_text(arena, record, "kernel", bin->kernel);
+    orr_tree_put_text(arena, record, "scheme", bin->scheme);
+    orr_tree_put_bool(arena, record, "backward", bin->flag != 0);
+    orr_put_parameters(arena, record, &task, &best);
+    orr_tree_push(arena, fits, record);
+}
+
+static void add_row(orr_bins *bins, const orr_kernel_row *row) {
+    if (row->stage == ORR_STAGE_BOTH || row->dtype[0] == '\0') {
+        return;
+    }
+    /* the library is the first word: "cudnn det llama3.1" */
+    const char *kernel = orr_arena_copy(bins->arena, row->kernel, strcspn(row->kernel, " "));
+    bool backward = row->stage == ORR_STAGE_BACKWARD;
+    orr_bin *bin = orr_bin_of(bins, row->device, kernel, row->dtype,
+                              orr_source_stem(bins->arena, row->source), backward);
+    if (bin == NULL) {
+        return;
+    }
+    const orr_attention_shape *shape = &row->shape.attention;
+    *(attention_sample *)orr_bin_add(bins, bin) =
+        (attention_sample){.head = {.time_s = row->time_s,
+                                    .weight = row->training ? TRAINING_WEIGHT : 1,
+                                    .block = orr_block_of(shape->batch, shape->seq_q, shape->heads),
+                                    .training = row->training},
+                           .shape = *shape};
+}
+
+orr_status orr_calibrate_attention(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                   orr_err *err) {
+    orr_kernel_row row;
+    for (bool more = true; more;) {
+        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
+        if (more && row.time_s > 0) {
+            add_row(bins, &row);
+        }
+    }
+    for (uint32_t i = 0; i < bins->count; i++) {
+        if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= LEAST_ROWS) {
+            fit_bin(bins->arena, &bins->bin[i], fits);
+        }
+    }
+    return ORR_OK;
+}

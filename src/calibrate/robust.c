@@ -1,0 +1,228 @@
+#include "calibrate/robust.h"
+
+#include <cminpack.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/num.h"
+#include "base/rng.h"
+
+static const double SOFT = 0.05; /* residuals beyond this pull linearly */
+static const double EDGE = 1e-3; /* shares start at least this far from their bounds */
+enum { MOST_ROUNDS = 30, RESTARTS = 6 };
+static const double ENOUGH = 0.998; /* a restart must gain more than this */
+/* Unknowns are counted from ORIGIN at their starts: finite differences step relative to that. The
+ * model has kinks where another tile wins; wide steps see over them, narrow ones settle. */
+static const double ORIGIN = 4, WIDE_STEP = 3e-3, NARROW_STEP = 3e-4;
+
+static double *member(const orr_parameter *parameter, void *constants) {
+    return (double *)(void *)((char *)constants + parameter->offset);
+}
+
+static double to_line(const orr_parameter *p, double value) {
+    if (p->scale == ORR_SCALE_LOG) {
+        return log(value);
+    }
+    double share = (value - p->low) / (p->high - p->low);
+    share = orr_min_f64(1 - EDGE, orr_max_f64(EDGE, share));
+    return log(share / (1 - share));
+}
+
+static double from_line(const orr_parameter *p, double x) {
+    if (p->scale == ORR_SCALE_LOG) {
+        return orr_min_f64(p->high, orr_max_f64(p->low, exp(x)));
+    }
+    return p->low + (p->high - p->low) / (1 + exp(-orr_min_f64(30, orr_max_f64(-30, x))));
+}
+
+static double value_at(const orr_parameter *p, double x) {
+    return from_line(p, to_line(p, p->start) + x - ORIGIN);
+}
+
+/* sign(r) sqrt(2 (sqrt(1 + (r/s)^2) - 1)) s: its square is the soft-L1 cost of r. */
+static double soften(double residual) {
+    double scaled = residual / SOFT;
+    double cost = 2 * (sqrt(1 + scaled * scaled) - 1);
+    return copysign(SOFT * sqrt(cost), residual);
+}
+
+typedef struct search {
+    const orr_fit_task *task;
+    const uint32_t *pick;
+    size_t count;
+    void *constants;
+} search;
+
+static const orr_sample *sample_at(const orr_fit_task *task, uint32_t index) {
+    return (const orr_sample *)(const void *)((const char *)task->sample +
+                                              task->sample_bytes * index);
+}
+
+static double log_ratio(const orr_fit_task *task, const void *constants, uint32_t index) {
+    const orr_sample *sample = sample_at(task, index);
+    double time = task->model(constants, sample, task->user);
+    return time > 0 ? log(time / sample->time_s) : 10;
+}
+
+static int residuals(void *user, int m, int n, const double *x, double *out, int flag) {
+    (void)m;
+    (void)flag;
+    search *s = (search *)user;
+    const orr_fit_task *task = s->task;
+    for (int i = 0; i < n; i++) {
+        *member(&task->parameter[i], s->constants) = value_at(&task->parameter[i], x[i]);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        out[i] =
+            sample_at(task, s->pick[i])->weight * soften(log_ratio(task, s->constants, s->pick[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        const orr_parameter *p = &task->parameter[i];
+        out[s->count + (size_t)i] = p->pull * (x[i] - ORIGIN);
+    }
+    return 0;
+}
+
+static double square_sum(const double *value, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += value[i] * value[i];
+    }
+    return sum;
+}
+
+double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
+                      size_t count, void *constants) {
+    int n = (int)task->parameter_count, m = (int)count + n;
+    size_t rows = (size_t)m, columns = (size_t)n;
+    double *x = ORR_NEW_ARRAY(arena, double, columns);
+    double *value = ORR_NEW_ARRAY(arena, double, rows);
+    double *jacobian = ORR_NEW_ARRAY(arena, double, rows *columns);
+    double *work = ORR_NEW_ARRAY(arena, double, 5 * columns + rows);
+    int *order = ORR_NEW_ARRAY(arena, int, columns);
+    for (int i = 0; i < n; i++) {
+        x[i] = ORIGIN;
+    }
+    search s = {task, pick, count, constants};
+    double cost = INFINITY;
+    for (int restart = 0; restart < RESTARTS; restart++) {
+        double step = restart % 2 == 0 ? WIDE_STEP : NARROW_STEP;
+        int calls = 0;
+        (void)lmdif(residuals, &s, m, n, x, value, 1e-5, 1e-6, 0, MOST_ROUNDS * (n + 1),
+                    step * step, work, 1, 1, 0, &calls, jacobian, m, order, work + n, work + 2 * n,
+                    work + 3 * n, work + 4 * n, work + 5 * n);
+        (void)residuals(&s, m, n, x, value, 1);
+        double now = square_sum(value, rows);
+        if (restart > 0 && now > ENOUGH * cost) {
+            break;
+        }
+        cost = now;
+    }
+    return count > 0 ? cost / (double)count : 0;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, size_t count, double share) {
+    return count == 0 ? 0 : sorted[(size_t)(share * (double)(count - 1) + 0.5)];
+}
+
+/* Of signed relative errors; sorts them. */
+static orr_errors summarise(double *signed_error, size_t count) {
+    orr_errors e = {.rows = (uint32_t)count};
+    qsort(signed_error, count, sizeof *signed_error, by_value);
+    e.bias = quantile(signed_error, count, 0.5);
+    for (size_t i = 0; i < count; i++) {
+        signed_error[i] = fabs(signed_error[i]);
+        e.mape += signed_error[i] / (double)count;
+    }
+    qsort(signed_error, count, sizeof *signed_error, by_value);
+    e.median = quantile(signed_error, count, 0.5);
+    e.p90 = quantile(signed_error, count, 0.9);
+    return e;
+}
+
+orr_errors orr_robust_errors(orr_arena *arena, const orr_fit_task *task, const void *constants,
+                             const uint32_t *pick, size_t count, bool training) {
+    double *error = ORR_NEW_ARRAY(arena, double, count + 1);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!training || sample_at(task, pick[i])->training) {
+            error[used++] = exp(log_ratio(task, constants, pick[i])) - 1;
+        }
+    }
+    return summarise(error, used);
+}
+
+/* A seeded order of all samples. */
+static uint32_t *shuffled(orr_arena *arena, size_t count) {
+    uint32_t *pick = ORR_NEW_ARRAY(arena, uint32_t, count + 1);
+    orr_rng rng = {20240131};
+    for (size_t i = 0; i < count; i++) {
+        size_t j = orr_rng_below(&rng, (uint32_t)i + 1);
+        pick[i] = pick[j];
+        pick[j] = (uint32_t)i;
+    }
+    return pick;
+}
+
+static size_t keep(const orr_fit_task *task, const uint32_t *from, size_t count, uint32_t folds,
+                   uint32_t fold, bool inside, size_t most, uint32_t *out) {
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < most; i++) {
+        uint32_t block = sample_at(task, from[i])->block;
+        bool here = orr_hash(&block, sizeof block) % folds == fold;
+        if (here == inside) {
+            out[used++] = from[i];
+        }
+    }
+    return used;
+}
+
+double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants) {
+    orr_arena *scratch = orr_arena_new();
+    const uint32_t *order = shuffled(scratch, task->count);
+    double cost = orr_robust_fit(scratch, task, order, orr_min_u64(most, task->count), constants);
+    orr_arena_free(scratch);
+    return cost;
+}
+
+void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most, uint32_t folds,
+                         const void *constants, orr_validated *out) {
+    uint32_t *order = shuffled(arena, task->count);
+    uint32_t *pick = ORR_NEW_ARRAY(arena, uint32_t, task->count + 1);
+    double *error = ORR_NEW_ARRAY(arena, double, task->count + 1);
+    bool *training = ORR_NEW_ARRAY(arena, bool, task->count + 1);
+    double *part = ORR_NEW_ARRAY(arena, double, task->count + 1);
+    void *trial = orr_arena_alloc(arena, task->constants_bytes);
+    orr_arena *scratch = orr_arena_new();
+    size_t judged = 0;
+    for (uint32_t fold = 0; fold < folds; fold++) {
+        memcpy(trial, constants, task->constants_bytes);
+        size_t seen = keep(task, order, task->count, folds, fold, false, most, pick);
+        (void)orr_robust_fit(scratch, task, pick, seen, trial);
+        size_t left = keep(task, order, task->count, folds, fold, true, task->count, pick);
+        for (size_t i = 0; i < left; i++) {
+            training[judged] = sample_at(task, pick[i])->training;
+            error[judged++] = exp(log_ratio(task, trial, pick[i])) - 1;
+        }
+        orr_arena_reset(scratch);
+    }
+    memset(out, 0, sizeof *out);
+    for (int which = 0; which < 3; which++) { /* all, training, small */
+        size_t count = 0;
+        for (size_t i = 0; i < judged; i++) {
+            if (which == 0 || training[i] == (which == 1)) {
+                part[count++] = error[i];
+            }
+        }
+        *(which == 0   ? &out->all
+          : which == 1 ? &out->training
+                       : &out->small) = summarise(part, count);
+    }
+    orr_arena_free(scratch);
+}

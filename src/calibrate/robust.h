@@ -1,0 +1,73 @@
+/* Robust least squares of a kernel model on measured times, and its error on rows left out.
+ *
+ * Residuals are ln(model / measured), softened so that outliers pull linearly (soft L1). Parameters
+ * are transformed to the real line, so that cminpack's Levenberg-Marquardt needs no bounds, and are
+ * pulled weakly towards their starts, so that what the data does not decide stays sensible. */
+#ifndef ORR_CALIBRATE_ROBUST_H
+#define ORR_CALIBRATE_ROBUST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+typedef enum orr_scale {
+    ORR_SCALE_LOG = 0, /* positive; its logarithm is free */
+    ORR_SCALE_SHARE    /* between low and high, through a logistic curve */
+} orr_scale;
+
+typedef struct orr_parameter {
+    const char *name;
+    size_t offset; /* of its double in the constants */
+    double start, low, high;
+    double pull; /* weight of (value - start) among the residuals, in transformed units */
+    orr_scale scale;
+} orr_parameter;
+
+/* Head of every class's sample. */
+typedef struct orr_sample {
+    double time_s;
+    double weight;
+    uint32_t block; /* rows of one block are left out together */
+    bool training;
+} orr_sample;
+
+enum { ORR_MAX_PARAMETERS = 48 };
+
+typedef struct orr_fit_task {
+    const orr_parameter *parameter;
+    uint32_t parameter_count;
+    size_t constants_bytes;
+    const void *sample; /* count of sample_bytes, each beginning with orr_sample */
+    size_t sample_bytes, count;
+    /* time of a sample under constants */
+    double (*model)(const void *constants, const void *sample, const void *user);
+    const void *user;
+} orr_fit_task;
+
+typedef struct orr_errors {
+    uint32_t rows;
+    double mape, median, p90, bias;
+} orr_errors;
+
+/* Fits to the samples whose index is in `pick`. `constants` holds values of fixed members on entry
+ * and everything on return; parameters begin at their starts. Returns the mean softened cost. */
+double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
+                      size_t count, void *constants);
+/* Errors of constants on the picked samples; training: only those, or all. */
+orr_errors orr_robust_errors(orr_arena *arena, const orr_fit_task *task, const void *constants,
+                             const uint32_t *pick, size_t count, bool training);
+
+/* Fits a seeded choice of at most `most` of all samples; otherwise as above. */
+double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants);
+
+/* Judges the task by leaving out blocks, `folds` times: errors are of rows that the fit behind them
+ * did not see. `constants` gives the fixed members. */
+typedef struct orr_validated {
+    orr_errors all, training, small;
+} orr_validated;
+void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most, uint32_t folds,
+                         const void *constants, orr_validated *out);
+
+#endif

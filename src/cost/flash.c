@@ -1,0 +1,64 @@
+/* Fused attention and memory-bound kernels as benchmarks measure them: richer forms than pricing a
+ * training step needs, so that libraries can be told apart. kernels.md §4, §5. */
+#include <math.h>
+
+#include "base/num.h"
+#include "cost/models.h"
+
+static const double WIDTH[ORR_FLASH_UNALIGNED] = {64, 96, 128, 192, 1e9};
+
+static const double TILE_ROWS = 128, BLOCK_KEYS = 128;
+static const double BACKWARD_FLOPS = 2.5; /* five products by two */
+
+/* (a^q + b^q)^(1/q) */
+static double norm2(double a, double b, double q) {
+    double top = orr_max_f64(a, b), low = orr_min_f64(a, b);
+    return top > 0 ? top * pow(1 + pow(low / top, q), 1 / q) : 0;
+}
+
+static int width_class(double width) {
+    static const double ALIGNMENT = 16;
+    if (fmod(width, ALIGNMENT) > 0) {
+        return ORR_FLASH_UNALIGNED;
+    }
+    int class = 0;
+    while (width > WIDTH[class]) {
+        class ++;
+    }
+    return class;
+}
+
+double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
+                        const orr_attention_shape *shape) {
+    double tiles = shape->batch * shape->heads * ceil(shape->seq_q / TILE_ROWS);
+    if (!(tiles > 0 && shape->seq_kv > 0)) {
+        return 0;
+    }
+    double both = shape->head_dim + shape->v_dim;
+    int width = width_class(both / 2);
+    double passes = shape->backward ? BACKWARD_FLOPS : 1;
+    double unit_flops = machine->peak_flops * c->efficiency[width] / machine->units;
+    double key_s = passes * (2 * TILE_ROWS * both / unit_flops + c->block_s / BLOCK_KEYS);
+    double keys = orr_attention_keys(shape);
+    double window = shape->window > 0 ? shape->window + TILE_ROWS : shape->seq_kv;
+    double longest = key_s * orr_min_f64(shape->seq_kv, window) + c->tile_s;
+    double average = key_s * keys + c->tile_s;
+    double waves = tiles / machine->units;
+    double whole = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
+    /* unequal causal tiles fill waves among themselves */
+    double compute = norm2((shape->causal ? waves : whole) * average, longest, c->tail);
+    double bytes =
+        2 * both * shape->batch * (shape->seq_q * shape->heads + shape->seq_kv * shape->kv_heads);
+    double memory = passes * bytes / (machine->hbm_Bps * c->hbm_frac);
+    double time = norm2(compute, memory, c->norm);
+    return c->start_s + c->sequence_s * shape->batch +
+           time * (1 + c->throttle * time / (time + c->throttle_half_s));
+}
+
+double orr_stream_time_s(const orr_stream_constants *c, const orr_machine *machine, double bytes,
+                         double rows) {
+    double held = orr_min_f64(bytes, c->cached * machine->l2_bytes);
+    double Bps = machine->hbm_Bps * c->hbm_frac;
+    return c->start_s + rows * c->row_s / machine->units + (bytes - held) / Bps +
+           held / (Bps * c->speedup);
+}

@@ -1,0 +1,167 @@
+#include "cost/kernel_price.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cost/cost_int.h"
+
+static double root_sum(double a, double b) {
+    return sqrt(a * a + b * b);
+}
+
+static orr_accelerator *accelerator_of(orr_kernel_pricer *pricer, const char *name) {
+    for (uint32_t i = 0; i < pricer->count; i++) {
+        if (strcmp(pricer->device[i].name, name) == 0) {
+            return pricer->device[i].accelerator;
+        }
+    }
+    orr_accelerator *found = orr_calibration_device(pricer->arena, pricer->calibration, name);
+    if (pricer->count < sizeof pricer->device / sizeof *pricer->device) {
+        pricer->device[pricer->count].name = orr_arena_text(pricer->arena, name);
+        pricer->device[pricer->count++].accelerator = found;
+    }
+    return found;
+}
+
+/* A GEMM's constants for an accelerator, and how far to trust them. */
+static const orr_gemm_fit *gemm_fit(const orr_kernel_pricer *pricer, const orr_accelerator *a,
+                                    const char *scheme, bool training, orr_gemm_constants *c,
+                                    double *relerr) {
+    static const double KIN[] = {0, 0.06, 0.30};
+    orr_kin kin = ORR_KIN_OTHER;
+    const orr_gemm_fit *fit = orr_calibration_gemm(pricer->calibration, a, scheme, &kin);
+    if (fit == NULL && strcmp(scheme, "fp16") == 0) {
+        fit = orr_calibration_gemm(pricer->calibration, a, "bf16", &kin);
+    }
+    if (fit != NULL) {
+        *c = orr_gemm_transfer(fit, a);
+        double own = training ? fit->fit.error_training_frac : fit->fit.error_small_frac;
+        *relerr = root_sum(own, KIN[kin]);
+    }
+    return fit;
+}
+
+static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                       const orr_kernel_row *row, double *time, double *relerr) {
+    orr_gemm_constants c;
+    const orr_gemm_fit *fit = gemm_fit(pricer, a, row->dtype, row->training, &c, relerr);
+    if (fit == NULL) {
+        return false;
+    }
+    orr_machine machine = orr_machine_of(a, (orr_dtype)fit->dtype);
+    orr_gemm_shape shape = {.m = row->shape.gemm.m,
+                            .n = row->shape.gemm.n,
+                            .k = row->shape.gemm.k,
+                            .batch = row->shape.gemm.batch,
+                            .in_bytes = orr_stored_bytes((orr_dtype)fit->dtype),
+                            .out_bytes = row->shape.gemm.accumulates ? 8 : 2};
+    *time = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK);
+    return true;
+}
+
+/* Groups of one product: the batch of a GEMM, less efficient, and a cost a group. */
+static bool price_grouped(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                          const orr_kernel_row *row, double *time, double *relerr) {
+    if (!price_gemm(pricer, a, row, time, relerr)) {
+        return false;
+    }
+    orr_kin kin = ORR_KIN_OTHER;
+    const orr_arch_fit *arch = orr_calibration_arch(pricer->calibration, a, &kin);
+    if (arch == NULL) {
+        return false;
+    }
+    static const double GROUP_S = 5e-6; /* kernels.md §3: launches of one library call */
+    *time = *time / arch->grouped_frac + GROUP_S * row->shape.gemm.batch;
+    *relerr = root_sum(*relerr, arch->grouped_error_frac);
+    return true;
+}
+
+static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                                const orr_kernel_row *row, bool backward, double *time,
+                                double *relerr) {
+    double apart = 0;
+    const orr_flash_fit *fit =
+        orr_calibration_flash(pricer->calibration, a, row->kernel, row->dtype, backward, &apart);
+    if (fit == NULL) {
+        return false;
+    }
+    orr_attention_shape shape = row->shape.attention;
+    shape.backward = backward;
+    orr_machine machine = orr_machine_of(a, ORR_BF16);
+    *time = orr_flash_time_s(&fit->constants, &machine, &shape);
+    if (backward && !fit->backward) {
+        static const double BACKWARD_FRAC = 0.85; /* efficiency of a backward by its forward */
+        *time /= BACKWARD_FRAC;
+    }
+    *relerr =
+        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    return true;
+}
+
+static bool price_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                            const orr_kernel_row *row, double *time, double *relerr) {
+    if (row->stage != ORR_STAGE_BOTH) {
+        return price_one_attention(pricer, a, row, row->stage == ORR_STAGE_BACKWARD, time, relerr);
+    }
+    double backward = 0;
+    bool good = price_one_attention(pricer, a, row, false, time, relerr) &&
+                price_one_attention(pricer, a, row, true, &backward, relerr);
+    *time += backward;
+    return good;
+}
+
+static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                        const orr_kernel_row *row, double *time, double *relerr) {
+    double apart = 0;
+    const orr_stream_fit *fit = orr_calibration_stream(pricer->calibration, a, row->kernel, &apart);
+    if (fit == NULL) {
+        return false;
+    }
+    orr_machine machine = orr_machine_of(a, ORR_BF16);
+    *time =
+        orr_stream_time_s(&fit->constants, &machine, row->shape.memop.bytes, row->shape.memop.rows);
+    *relerr =
+        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    return true;
+}
+
+static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                             const orr_kernel_row *row, double *time, double *relerr) {
+    if (row->shape.collective.nodes > 1) {
+        return false; /* a table does not say what fabric its nodes hang on */
+    }
+    orr_collective op = (orr_collective)row->shape.collective.op;
+    orr_curve curve;
+    orr_curve_init(&curve, pricer->calibration, a, op, row->kernel);
+    if (curve.count == 0 || curve.kin == ORR_KIN_OTHER) {
+        orr_curve_init(&curve, pricer->calibration, a, op, NULL);
+    }
+    if (curve.count == 0) {
+        return false;
+    }
+    orr_segments segments = orr_curve_at(&curve, row->shape.collective.ranks);
+    *time = orr_segments_time_s(&segments, orr_bus_factor(op, row->shape.collective.ranks) *
+                                               row->shape.collective.bytes);
+    *relerr = orr_curve_error(&curve, row->shape.collective.ranks);
+    return true;
+}
+
+bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const orr_kernel_row *row,
+                      double *time_s, double *relerr_frac) {
+    const orr_accelerator *a = accelerator_of(pricer, row->device);
+    if (a == NULL) {
+        return false;
+    }
+    switch (class) {
+    case ORR_KERNELS_GEMM: return price_gemm(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_GROUPED_GEMM: return price_grouped(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_ATTENTION: return price_attention(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_MEMOPS: return price_memop(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_COLLECTIVES: return price_collective(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_MOE_FUSED:
+    case ORR_KERNELS_EP_ALLTOALL:
+    case ORR_KERNELS_COUNT: break;
+    }
+    return false;
+}

@@ -1,0 +1,72 @@
+/* Tables of measured kernels, row by row: the CSV columns of data/kernels (spec: kernels.md §0). */
+#ifndef ORR_COST_KERNEL_ROWS_H
+#define ORR_COST_KERNEL_ROWS_H
+
+#include "cost/models.h"
+#include "doc/doc.h"
+#include "program/program.h"
+
+typedef enum orr_kernel_class {
+    ORR_KERNELS_GEMM = 0,
+    ORR_KERNELS_GROUPED_GEMM,
+    ORR_KERNELS_MOE_FUSED,
+    ORR_KERNELS_ATTENTION,
+    ORR_KERNELS_MEMOPS,
+    ORR_KERNELS_COLLECTIVES,
+    ORR_KERNELS_EP_ALLTOALL,
+    ORR_KERNELS_COUNT
+} orr_kernel_class;
+const char *orr_kernel_class_name(orr_kernel_class class); /* "gemm" ... */
+
+typedef enum orr_kernel_stage {
+    ORR_STAGE_FORWARD = 0,
+    ORR_STAGE_DGRAD,
+    ORR_STAGE_WGRAD,
+    ORR_STAGE_BACKWARD,
+    ORR_STAGE_BOTH /* forward and backward in one figure */
+} orr_kernel_stage;
+
+/* Texts live until the next row. A row that does not say what is needed has time_s 0. */
+typedef struct orr_kernel_row {
+    const char *device, *dtype, *source, *kernel; /* kernel: library, note or op */
+    char name[96];                                /* kernel points here where it is put together */
+    double time_s;
+    bool training; /* of judging.md's training subset */
+    uint8_t stage; /* orr_kernel_stage */
+    union {
+        struct {
+            double m, n, k, batch;
+            bool transposed_grad; /* layout NT: a weight gradient */
+            bool accumulates;     /* into an fp32 main gradient */
+        } gemm;                   /* grouped: batch groups of m rows each */
+        struct {
+            double tokens, hidden, inter, topk, experts, tp, ep, skew; /* skew 0: balanced */
+        } moe;
+        orr_attention_shape attention;
+        struct {
+            double rows, columns, bytes;
+            bool backward;
+        } memop;
+        struct {
+            double bytes, ranks, nodes;
+            uint8_t op; /* orr_collective */
+        } collective;
+        struct {
+            double nodes, ep, tokens, hidden, topk, experts, sms, dispatch_s, combine_s;
+        } exchange;
+    } shape;
+} orr_kernel_row;
+
+typedef struct orr_kernel_rows {
+    orr_kernel_class class;
+    orr_csv *csv;
+    int column[20]; /* of the class's list, -1: absent */
+} orr_kernel_rows;
+
+/* class NULL: told from the columns. Errors: unknown class, missing columns. */
+orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class,
+                                orr_kernel_rows *out, orr_err *err);
+orr_status orr_kernel_rows_next(orr_kernel_rows *rows, orr_kernel_row *out, bool *more,
+                                orr_err *err);
+
+#endif

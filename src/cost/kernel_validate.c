@@ -1,0 +1,234 @@
+/* `validate --kernels`: how far prices of measured kernels are off, and how honest their error. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "cost/cost.h"
+#include "cost/kernel_price.h"
+
+static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
+enum { MOST_NAMES = 1024, MOST_ROWS = 4 << 20 };
+
+typedef struct judged {
+    float error, half; /* (priced - measured) / measured; half width of the interval over price */
+    uint16_t device, dtype, device_dtype;
+    uint8_t training, priced, covered, pad;
+} judged;
+
+/* Names in order of appearance. */
+typedef struct names {
+    uint32_t count;
+    const char *name[MOST_NAMES];
+} names;
+
+typedef struct tally {
+    orr_arena *arena;
+    names devices, dtypes, pairs;
+    judged *row;
+    size_t count, capacity;
+} tally;
+
+static uint16_t index_of(orr_arena *arena, names *list, const char *name) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->name[i], name) == 0) {
+            return (uint16_t)i;
+        }
+    }
+    if (list->count == MOST_NAMES) {
+        return MOST_NAMES - 1; /* the rest counts together */
+    }
+    list->name[list->count] = orr_arena_text(arena, name);
+    return (uint16_t)list->count++;
+}
+
+static judged *add_row(tally *t) {
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity == 0 ? 1024 : 2 * t->capacity;
+        judged *larger = ORR_NEW_ARRAY(t->arena, judged, capacity);
+        if (t->count > 0) {
+            memcpy(larger, t->row, t->count * sizeof *larger);
+        }
+        t->row = larger;
+        t->capacity = capacity;
+    }
+    return &t->row[t->count++];
+}
+
+static void judge(tally *t, orr_kernel_pricer *pricer, orr_kernel_class class,
+                  const orr_kernel_row *row) {
+    judged *j = add_row(t);
+    char pair[256];
+    (void)snprintf(pair, sizeof pair, "%s %s", row->device, row->dtype);
+    j->device = index_of(t->arena, &t->devices, row->device);
+    j->dtype = index_of(t->arena, &t->dtypes, row->dtype);
+    j->device_dtype = index_of(t->arena, &t->pairs, pair);
+    j->training = row->training;
+    double time = 0, relerr = 0;
+    if (!(row->time_s > 0) || !orr_kernel_price(pricer, class, row, &time, &relerr) ||
+        !(time > 0 && isfinite(time))) {
+        return;
+    }
+    double half = HALF_90 * relerr;
+    j->priced = 1;
+    j->error = (float)(time / row->time_s - 1);
+    j->half = (float)half;
+    j->covered = row->time_s >= time * (1 - half) && row->time_s <= time * (1 + half);
+}
+
+/* ---- summaries ------------------------------------------------------------------------------ */
+
+static int by_value(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const float *sorted, size_t count, double share) {
+    return count == 0 ? 0 : (double)sorted[(size_t)(share * (double)(count - 1) + 0.5)];
+}
+
+static double rounded(double value) {
+    return floor(value * 1e5 + 0.5) / 1e5;
+}
+
+/* Rows for which `take` says yes, as the keys of judging.md. */
+typedef bool (*take_fn)(const judged *row, uint32_t which);
+
+static orr_tree *summarise(const tally *t, take_fn take, uint32_t which, float *scratch) {
+    size_t rows = 0, priced = 0, covered = 0;
+    double sum = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const judged *j = &t->row[i];
+        if (take(j, which)) {
+            rows++;
+            if (j->priced) {
+                scratch[priced++] = j->error;
+                covered += j->covered;
+                sum += fabs((double)j->error);
+            }
+        }
+    }
+    orr_tree *map = orr_tree_new_map(t->arena);
+    orr_tree_put_int(t->arena, map, "rows", (int64_t)rows);
+    orr_tree_put_int(t->arena, map, "priced", (int64_t)priced);
+    if (priced == 0) {
+        return map;
+    }
+    qsort(scratch, priced, sizeof *scratch, by_value);
+    double bias = quantile(scratch, priced, 0.5);
+    for (size_t i = 0; i < priced; i++) {
+        scratch[i] = fabsf(scratch[i]);
+    }
+    qsort(scratch, priced, sizeof *scratch, by_value);
+    orr_tree_put_real(t->arena, map, "mape", rounded(sum / (double)priced));
+    orr_tree_put_real(t->arena, map, "median_ape", rounded(quantile(scratch, priced, 0.5)));
+    orr_tree_put_real(t->arena, map, "p90_ape", rounded(quantile(scratch, priced, 0.9)));
+    orr_tree_put_real(t->arena, map, "bias", rounded(bias));
+    orr_tree_put_real(t->arena, map, "coverage_90", rounded((double)covered / (double)priced));
+    size_t used = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->row[i].priced && take(&t->row[i], which)) {
+            scratch[used++] = 2 * t->row[i].half;
+        }
+    }
+    qsort(scratch, used, sizeof *scratch, by_value);
+    orr_tree_put_real(t->arena, map, "width_90", rounded(quantile(scratch, used, 0.5)));
+    return map;
+}
+
+static bool take_all(const judged *row, uint32_t which) {
+    (void)row;
+    (void)which;
+    return true;
+}
+static bool take_device(const judged *row, uint32_t which) {
+    return row->device == which;
+}
+static bool take_dtype(const judged *row, uint32_t which) {
+    return row->dtype == which;
+}
+static bool take_pair(const judged *row, uint32_t which) {
+    return row->device_dtype == which;
+}
+static bool take_size(const judged *row, uint32_t which) {
+    return row->training == which;
+}
+/* Training sizes of one device and dtype: what issue tables are read on. */
+static bool take_training_pair(const judged *row, uint32_t which) {
+    return row->training && row->device_dtype == which;
+}
+
+static orr_tree *by_names(const tally *t, const names *list, take_fn take, float *scratch) {
+    orr_tree *map = orr_tree_new_map(t->arena);
+    for (uint32_t i = 0; i < list->count; i++) {
+        orr_tree_put(t->arena, map, list->name[i], summarise(t, take, i, scratch));
+    }
+    return map;
+}
+
+static orr_tree *unpriced(const tally *t) {
+    orr_tree *list = orr_tree_new_list(t->arena);
+    for (uint32_t i = 0; i < t->pairs.count; i++) {
+        int64_t count = 0;
+        for (size_t r = 0; r < t->count; r++) {
+            count += !t->row[r].priced && t->row[r].device_dtype == i;
+        }
+        if (count > 0) {
+            orr_tree *entry = orr_tree_push(t->arena, list, orr_tree_new_map(t->arena));
+            orr_tree_put_text(t->arena, entry, "device_dtype", t->pairs.name[i]);
+            orr_tree_put_int(t->arena, entry, "count", count);
+        }
+    }
+    return list;
+}
+
+static orr_tree *report(const tally *t, orr_kernel_class class) {
+    float *scratch = ORR_NEW_ARRAY(t->arena, float, t->count + 1);
+    orr_tree *out = orr_tree_new_map(t->arena);
+    orr_tree_put_text(t->arena, out, "class", orr_kernel_class_name(class));
+    orr_tree_put(t->arena, out, "summary", summarise(t, take_all, 0, scratch));
+    orr_tree *by = orr_tree_put(t->arena, out, "by", orr_tree_new_map(t->arena));
+    orr_tree_put(t->arena, by, "device", by_names(t, &t->devices, take_device, scratch));
+    orr_tree_put(t->arena, by, "dtype", by_names(t, &t->dtypes, take_dtype, scratch));
+    orr_tree_put(t->arena, by, "device_dtype", by_names(t, &t->pairs, take_pair, scratch));
+    orr_tree_put(t->arena, by, "device_dtype_training",
+                 by_names(t, &t->pairs, take_training_pair, scratch));
+    orr_tree *size = orr_tree_put(t->arena, by, "size", orr_tree_new_map(t->arena));
+    orr_tree_put(t->arena, size, "small", summarise(t, take_size, 0, scratch));
+    orr_tree_put(t->arena, size, "training", summarise(t, take_size, 1, scratch));
+    orr_tree_put(t->arena, out, "unpriced", unpriced(t));
+    return out;
+}
+
+orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibration *calibration,
+                                     const char *path, const char *class, orr_tree **out,
+                                     orr_err *err) {
+    orr_kernel_rows rows;
+    ORR_TRY(orr_kernel_rows_open(arena, path, class, &rows, err));
+    if (calibration == NULL) {
+        orr_calibration *builtin = NULL;
+        ORR_TRY(orr_calibration_builtin(arena, &builtin, err));
+        ORR_TRY(orr_calibration_kernels(arena, builtin, err));
+        calibration = builtin;
+    }
+    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
+    pricer->arena = arena;
+    pricer->calibration = calibration;
+    tally *t = ORR_NEW(arena, tally);
+    t->arena = arena;
+    orr_kernel_row row;
+    bool more = true;
+    while (more) {
+        ORR_TRY(orr_kernel_rows_next(&rows, &row, &more, err));
+        if (more) {
+            if (t->count == MOST_ROWS) {
+                return orr_fail(err, ORR_E_LIMIT, "%s holds more than %d rows", path,
+                                (int)MOST_ROWS);
+            }
+            judge(t, pricer, rows.class, &row);
+        }
+    }
+    *out = report(t, rows.class);
+    return ORR_OK;
+}

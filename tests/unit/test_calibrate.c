@@ -1,0 +1,185 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "calibrate/calibrate.h"
+#include "calibrate/robust.h"
+#include "cost/cost.h"
+
+static orr_arena *arena;
+static orr_calibration *builtin;
+
+static int setup(void **state) {
+    (void)state;
+    arena = orr_arena_new();
+    orr_status status = orr_calibration_builtin(arena, &builtin, NULL);
+    status = status == ORR_OK ? orr_calibration_kernels(arena, builtin, NULL) : status;
+    return status == ORR_OK ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    orr_arena_free(arena);
+    return 0;
+}
+
+/* ---- the solver ----------------------------------------------------------------------------- */
+
+typedef struct line {
+    double start, rate, share;
+} line;
+typedef struct line_sample {
+    orr_sample head;
+    double x;
+} line_sample;
+
+static double line_model(const void *constants, const void *sample, const void *user) {
+    (void)user;
+    const line *l = (const line *)constants;
+    double x = ((const line_sample *)sample)->x;
+    return l->start + x / l->rate * (1 - 0.5 * l->share * (x > 100 ? 1 : 0));
+}
+
+static void robust_fit_survives_outliers(void **state) {
+    (void)state;
+    static const orr_parameter parameters[] = {
+        {"start", offsetof(line, start), 1, 0.01, 100, 0.001, ORR_SCALE_LOG},
+        {"rate", offsetof(line, rate), 1, 0.01, 100, 0.001, ORR_SCALE_LOG},
+        {"share", offsetof(line, share), 0.5, 0, 1, 0.001, ORR_SCALE_SHARE},
+    };
+    const line truth = {3, 7, 0.25};
+    enum { ROWS = 300 };
+    line_sample *sample = ORR_NEW_ARRAY(arena, line_sample, ROWS);
+    orr_rng rng = {5};
+    for (uint32_t i = 0; i < ROWS; i++) {
+        sample[i] = (line_sample){.head = {.weight = 1, .block = i / 3, .training = i % 2 == 0},
+                                  .x = 1 + 400 * orr_rng_unit(&rng)};
+        sample[i].head.time_s = line_model(&truth, &sample[i], NULL);
+        if (i % 10 == 0) {
+            sample[i].head.time_s *= 3; /* a tenth of the rows is wrong */
+        }
+    }
+    const orr_fit_task task = {.parameter = parameters,
+                               .parameter_count = 3,
+                               .constants_bytes = sizeof(line),
+                               .sample = sample,
+                               .sample_bytes = sizeof *sample,
+                               .count = ROWS,
+                               .model = line_model};
+    line found = {0};
+    (void)orr_robust_fit_most(&task, ROWS, &found);
+    assert_true(fabs(found.start / truth.start - 1) < 0.05);
+    assert_true(fabs(found.rate / truth.rate - 1) < 0.05);
+    assert_true(fabs(found.share - truth.share) < 0.08);
+    orr_validated judged;
+    orr_robust_validate(arena, &task, ROWS, 3, &found, &judged);
+    assert_int_equal(judged.all.rows, ROWS);
+    assert_int_equal(judged.training.rows + judged.small.rows, ROWS);
+    assert_true(judged.all.median < 0.03);
+    line again = {0};
+    (void)orr_robust_fit_most(&task, ROWS, &again);
+    assert_memory_equal(&again, &found, sizeof found);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static const char *sample_path(const char *name) {
+    return orr_arena_format(arena, ORR_TEST_DIR "/data/kernels/%s.csv", name);
+}
+
+/* What calibrate writes is what the reader takes, and the same bytes each time. */
+static void files_read_back(void **state) {
+    (void)state;
+    static const char *const classes[] = {"memops", "collectives"};
+    for (size_t i = 0; i < 2; i++) {
+        orr_tree *file = NULL, *again = NULL, *parsed = NULL;
+        orr_err err = {0};
+        const char *path = sample_path(classes[i]);
+        assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
+        assert_int_equal(orr_calibrate(arena, path, classes[i], builtin, &again, &err), ORR_OK);
+        const char *text = orr_calibrate_yaml(arena, file);
+        assert_string_equal(text, orr_calibrate_yaml(arena, again));
+        assert_int_equal(orr_yaml_read(arena, "x.yaml", text, strlen(text), &parsed, &err), ORR_OK);
+        orr_calibration *into = ORR_NEW(arena, orr_calibration);
+        assert_int_equal(orr_calibration_add(arena, parsed, into, &err), ORR_OK);
+        assert_int_equal(into->stream_count + into->collective_count,
+                         orr_tree_size(orr_tree_get(file, "fits")));
+    }
+    orr_tree *file = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_calibrate(arena, sample_path("gemm"), "gems", builtin, &file, &err),
+                     ORR_E_NAME);
+    assert_int_equal(orr_calibrate(arena, "/nonexistent.csv", NULL, builtin, &file, &err),
+                     ORR_E_IO);
+}
+
+/* ---- regression bounds ---------------------------------------------------------------------- */
+
+/* The committed rows stay priced within these: a fifth above what the calibration reaches. */
+static void prices_stay_near_measurements(void **state) {
+    (void)state;
+    static const struct {
+        const char *table;
+        double mape, training;
+    } bounds[] = {{"gemm", 0.11, 0.08},
+                  {"attention", 0.14, 0.12},
+                  {"memops", 0.10, 0.09},
+                  {"collectives", 0.10, 0.08}};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        orr_tree *out = NULL;
+        orr_err err = {0};
+        assert_int_equal(
+            orr_cost_kernels_validate(arena, NULL, sample_path(bounds[i].table), NULL, &out, &err),
+            ORR_OK);
+        assert_string_equal(orr_tree_text(orr_tree_get(out, "class"), ""), bounds[i].table);
+        double rows = orr_tree_real(orr_tree_path(out, "summary.rows"), 0);
+        double priced = orr_tree_real(orr_tree_path(out, "summary.priced"), 0);
+        double mape = orr_tree_real(orr_tree_path(out, "summary.mape"), 9);
+        double training = orr_tree_real(orr_tree_path(out, "by.size.training.mape"), 9);
+        double coverage = orr_tree_real(orr_tree_path(out, "summary.coverage_90"), 0);
+        if (!(mape < bounds[i].mape && training < bounds[i].training)) {
+            print_error("%s: %g, training %g\n", bounds[i].table, mape, training);
+        }
+        assert_true(rows > 100 && priced == rows);
+        assert_true(mape < bounds[i].mape && training < bounds[i].training);
+        assert_true(coverage > 0.8);
+    }
+}
+
+static void bad_tables_are_named(void **state) {
+    (void)state;
+    static const char *const texts[] = {"", "a,b\n1,2\n",
+                                        "gpu,dtype,m,n,k,layout\nh100,bf16,1,2,3,TN\n"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[] = "/tmp/orr_kernels_XXXXXX.csv";
+        (void)snprintf(path, sizeof path, "/tmp/orr_kernels_%u.csv", (unsigned)i);
+        FILE *out = fopen(path, "w");
+        assert_non_null(out);
+        (void)fputs(texts[i], out);
+        (void)fclose(out);
+        orr_tree *tree = NULL;
+        orr_err err = {0};
+        assert_int_not_equal(orr_cost_kernels_validate(arena, NULL, path, NULL, &tree, &err),
+                             ORR_OK);
+        assert_true(err.message[0] != '\0');
+        (void)remove(path);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(robust_fit_survives_outliers),
+        cmocka_unit_test(files_read_back),
+        cmocka_unit_test(prices_stay_near_measurements),
+        cmocka_unit_test(bad_tables_are_named),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
