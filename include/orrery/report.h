@@ -27,6 +27,10 @@ ORR_API char *orr_report_heatmap(orr_arena *arena, const orr_tree *envelope);
  * as in the result of the command. */
 ORR_API char *orr_report_gantt(orr_arena *arena, const orr_tree *result);
 
+/* The result of a search (tune) as SVG: speed against memory of the front, and how far the seed
+ * planner came. */
+ORR_API char *orr_report_front(orr_arena *arena, const orr_tree *result);
+
 #ifdef __cplusplus
 }
 #endif

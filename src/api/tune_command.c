@@ -7,11 +7,12 @@
 #include "base/os_file.h"
 #include "doc/doc.h"
 #include "exchange/exchange.h"
+#include "orrery/report.h"
 #include "tune/tune.h"
 
 typedef struct tune_args {
     const orr_tree *pin, *range;
-    const char *baseline, *measured, *write, *store, *trials;
+    const char *baseline, *measured, *write, *store, *trials, *svg;
     double margin, p_oom, budget, within;
     uint32_t threads, seed_budget;
     uint8_t objective;
@@ -55,6 +56,7 @@ static const orr_field fields[] = {
          "file (SQLite) that trials and the state of the search go to; a killed search goes on "
          "with resume"),
     TEXT(trials, "write the trials of the search as JSON lines to this path; with store"),
+    TEXT(svg, "write speed against memory, and the seeds' best so far, as SVG to this path"),
     TEXT(write, "folder for a plan file and Megatron arguments of each finalist"),
     {.name = "objective",
      .type = ORR_FIELD_ENUM,
@@ -326,5 +328,10 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     if (orr_job_wants_llm(job)) {
         ORR_TRY(orr_job_investigate(job, keys, pins, ranges, err));
     }
-    return export_all(job, &args, &start, err);
+    ORR_TRY(export_all(job, &args, &start, err));
+    if (args.svg != NULL) {
+        const char *text = orr_report_front(job->arena, job->result);
+        ORR_TRY(orr_os_write_file(args.svg, text, strlen(text), err));
+    }
+    return ORR_OK;
 }
