@@ -71,7 +71,8 @@ double tune_fits_bytes(const tune_space *space, const tune_world *world) {
     double most = share * world->capacity_bytes;
     if (request->p_oom > 0) {
         const orr_software *software = world->base.software;
-        double distance = log(1 / request->p_oom - 1) / software->oom_slope;
+        double slope = orr_memory_oom_slope(software, (orr_sureness)world->base.sureness);
+        double distance = log(1 / request->p_oom - 1) / slope;
         most = orr_min_f64(most, world->capacity_bytes * software->oom_half_frac * exp(-distance));
     }
     return most;

@@ -226,6 +226,10 @@ static orr_status make_world(tune_space *space, const orr_tree *inputs, const ui
     }
     world->keys = orr_plan_merge(arena, inputs, over);
     ORR_TRY(orr_plan_resolve(arena, world->keys, &world->base, err));
+    /* The search states every key: its plans are as sure as one that does. */
+    orr_resolved stated = {0};
+    ORR_TRY(orr_plan_resolve(arena, orr_plan_write(arena, &world->base), &stated, err));
+    world->base.sureness = stated.sureness;
     memcpy(world->limit, limits->axis, sizeof world->limit);
     world->gain = gain_of(space, &world->base.plan);
     const orr_accelerator *a = world->base.cluster->accelerator;
