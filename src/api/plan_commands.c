@@ -156,8 +156,9 @@ static legality check_rules(orr_job *job, const orr_resolved *resolved, orr_tree
     return answer;
 }
 
-/* A plan that says nothing of recompute fits when it fits with none of it, and is out of memory
- * only when it is so with all of it. */
+/* A plan that says nothing of recompute fits only when it fits with none of it, and is out of
+ * memory only when it is so with all of it; in between the word says so, and a check does not pass.
+ */
 static void put_fit(orr_arena *arena, orr_tree *verdict, const orr_memory *none,
                     const orr_memory *full) {
     bool unknown = full != NULL;
@@ -167,8 +168,7 @@ static void put_fit(orr_arena *arena, orr_tree *verdict, const orr_memory *none,
     if (unknown && !fits) {
         bool full_fits = full->fit <= ORR_TIGHT;
         word = full_fits ? "depends_on_recompute" : orr_fit_name((orr_fit_band)full->fit);
-        p_oom = full->p_oom;
-        fits = full_fits;
+        p_oom = full_fits ? none->p_oom : full->p_oom;
     }
     orr_tree_put_bool(arena, verdict, "fits", fits);
     orr_tree_put_text(arena, verdict, "fit", word);

@@ -6,6 +6,9 @@ static int run(cli *self, int argc, char **argv) {
     const char *command = NULL;
     orr_tree *args = NULL, *envelope = NULL;
     orr_err err = {0};
+    for (int i = 1; i < argc; i++) { /* errors of parsing are JSON too when JSON is asked for */
+        self->options.json = self->options.json || strcmp(argv[i], "--json") == 0;
+    }
     if (cli_parse(self, argc, argv, &command, &args, &err) != ORR_OK) {
         return cli_print_error(self, &err);
     }

@@ -1,6 +1,8 @@
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -149,19 +151,33 @@ static void print_warnings(const cli *self, const orr_tree *envelope) {
 }
 
 /* Writes a whole file or nothing: a temporary beside it, then a rename. */
-static bool write_file(const char *path, const char *text) {
-    char temporary[4096];
+static bool write_through(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        return false;
+    }
+    bool good = fputs(text, file) != EOF;
+    return fclose(file) == 0 && good;
+}
+
+static bool write_file(const char *name, const char *text) {
+    char path[PATH_MAX], temporary[PATH_MAX + 32];
+    struct stat status = {.st_mode = 0};
+    bool there = stat(name, &status) == 0;
+    if (there && !S_ISREG(status.st_mode)) {
+        return write_through(name, text); /* a device or a pipe is never replaced */
+    }
+    /* A link keeps pointing where it does: its target is replaced. */
+    if (!there || realpath(name, path) == NULL) {
+        (void)snprintf(path, sizeof path, "%s", name);
+    }
     int n = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary) {
         errno = ENAMETOOLONG;
         return false;
     }
-    FILE *file = fopen(temporary, "w");
-    if (file == NULL) {
-        return false;
-    }
-    bool good = fputs(text, file) != EOF;
-    good = fclose(file) == 0 && good;
+    bool good = write_through(temporary, text);
+    good = good && (!there || chmod(temporary, status.st_mode & 07777) == 0);
     if (!good || rename(temporary, path) != 0) {
         int why = errno;
         (void)unlink(temporary);

@@ -35,7 +35,8 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
         }
     }
     out->rank = ranks;
-    out->p_oom = orr_memory_p_oom(program->resolved->software, (orr_sureness)program->resolved->sureness,
-                                  out->worst.need_bytes, capacity);
+    out->p_oom =
+        orr_memory_p_oom(program->resolved->software, (orr_sureness)program->resolved->sureness,
+                         out->worst.need_bytes, capacity);
     out->fit = orr_memory_band(out->worst.need_bytes, capacity);
 }

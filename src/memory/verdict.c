@@ -44,9 +44,11 @@ double orr_memory_capacity(const orr_resolved *resolved) {
 }
 
 double orr_memory_oom_slope(const orr_software *software, orr_sureness sureness) {
-    return sureness == ORR_SURE_STATED    ? orr_max_f64(software->oom_slope, software->oom_slope_stated)
-           : sureness == ORR_SURE_GUESSED ? orr_min_f64(software->oom_slope, software->oom_slope_guessed)
-                                          : software->oom_slope;
+    return sureness == ORR_SURE_STATED
+               ? orr_max_f64(software->oom_slope, software->oom_slope_stated)
+           : sureness == ORR_SURE_GUESSED
+               ? orr_min_f64(software->oom_slope, software->oom_slope_guessed)
+               : software->oom_slope;
 }
 
 double orr_memory_p_oom(const orr_software *software, orr_sureness sureness, double need_bytes,

@@ -74,7 +74,7 @@ void orr_render_assumptions(orr_page *page, const orr_tree *envelope) {
     for (size_t i = 0; i < orr_tree_size(list); i++) {
         const orr_tree *one = orr_tree_at(list, i);
         orr_page_add(page, "  ");
-        orr_page_cell(page, text(one, "key"), 16);
+        orr_page_cell(page, text(one, "key"), 18);
         orr_page_cell(page, text(one, "value"), 18);
         orr_page_add(page, " %s\n", text(one, "why"));
     }
@@ -107,25 +107,24 @@ typedef struct verdict_words {
 static verdict_words words_of(const orr_tree *verdict) {
     const char *fit = text(verdict, "fit");
     if (!orr_tree_bool(orr_tree_get(verdict, "legal"), true)) {
-        return (verdict_words){"✗", "NO", "ILLEGAL: the plan contradicts itself", INK_BAD};
+        return (verdict_words){"✗", "x", "ILLEGAL: the plan contradicts itself", INK_BAD};
     }
     if (!orr_tree_bool(orr_tree_get(verdict, "starts"), true)) {
-        return (verdict_words){"✗", "NO", "DOES NOT START: refused at launch", INK_BAD};
+        return (verdict_words){"✗", "x", "DOES NOT START: refused at launch", INK_BAD};
     }
     if (strcmp(fit, "fits") == 0) {
-        return (verdict_words){"✓", "YES", "FITS", INK_GOOD};
+        return (verdict_words){"✓", "+", "FITS", INK_GOOD};
     }
     if (strcmp(fit, "tight") == 0) {
-        return (verdict_words){"!", "BUT", "TIGHT: fits, with little to spare", INK_WARN};
+        return (verdict_words){"!", "!", "TIGHT: fits, with little to spare", INK_WARN};
     }
     if (strcmp(fit, "likely_oom") == 0) {
-        return (verdict_words){"✗", "NO", "LIKELY OUT OF MEMORY", INK_BAD};
+        return (verdict_words){"✗", "x", "LIKELY OUT OF MEMORY", INK_BAD};
     }
     if (strcmp(fit, "depends_on_recompute") == 0) {
-        return (verdict_words){"!", "BUT", "FITS ONLY WITH RECOMPUTE, which is not stated",
-                               INK_WARN};
+        return (verdict_words){"!", "!", "FITS ONLY WITH RECOMPUTE, which is not stated", INK_WARN};
     }
-    return (verdict_words){"✗", "NO", "OUT OF MEMORY", INK_BAD};
+    return (verdict_words){"✗", "x", "OUT OF MEMORY", INK_BAD};
 }
 
 void orr_render_verdict(orr_page *page, const orr_tree *envelope) {
@@ -138,13 +137,11 @@ void orr_render_verdict(orr_page *page, const orr_tree *envelope) {
     if (memory != NULL) {
         double need = real(memory, "need_bytes"), capacity = real(memory, "capacity_bytes");
         orr_page_add(page,
-                     "   rank %lld peaks at %s of %s (%s); with the allocator's reserve %s, "
-                     "%.0f %%; P(OOM) %.0f %%",
-                     (long long)real(memory, "worst_rank"),
-                     orr_page_bytes(page, real(memory, "allocated_bytes")),
+                     "   rank %lld needs %s of %s usable at %s: %.0f %%, the line is at 96 %%; "
+                     "P(OOM) %.0f %%",
+                     (long long)real(memory, "worst_rank"), orr_page_bytes(page, need),
                      orr_page_bytes(page, capacity), text(memory, "moment"),
-                     orr_page_bytes(page, need), capacity > 0 ? 100 * need / capacity : 0,
-                     100 * real(verdict, "p_oom"));
+                     capacity > 0 ? 100 * need / capacity : 0, 100 * real(verdict, "p_oom"));
     }
     orr_page_add(page, "\n");
     add_rules(page, verdict);

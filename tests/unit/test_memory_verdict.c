@@ -14,12 +14,15 @@ static void the_half_point_is_one_half(void **state) {
     (void)state;
     orr_software software = {.oom_slope = 17, .oom_half_frac = 0.94};
     double capacity = 79.15 * ORR_GIB;
-    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.94 * capacity, capacity) - 0.5) < 1e-9);
+    assert_true(
+        fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.94 * capacity, capacity) - 0.5) < 1e-9);
     assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0, capacity) == 0);
     assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, capacity, 0) == 1);
     /* 10 % at 0.83, 90 % at 1.07 of the capacity (memory_verdict.md §6) */
-    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.83 * capacity, capacity) - 0.10) < 0.02);
-    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 1.07 * capacity, capacity) - 0.90) < 0.02);
+    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.83 * capacity, capacity) -
+                     0.10) < 0.02);
+    assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 1.07 * capacity, capacity) -
+                     0.90) < 0.02);
 }
 
 static void guesses_flatten_the_slope(void **state) {
@@ -85,9 +88,8 @@ static void tensors_are_rounded_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_half_point_is_one_half), cmocka_unit_test(p_oom_rises_with_need),
-        cmocka_unit_test(guesses_flatten_the_slope),
-        cmocka_unit_test(bands_have_their_edges),     cmocka_unit_test(everything_has_a_name),
-        cmocka_unit_test(tensors_are_rounded_up),
+        cmocka_unit_test(guesses_flatten_the_slope),  cmocka_unit_test(bands_have_their_edges),
+        cmocka_unit_test(everything_has_a_name),      cmocka_unit_test(tensors_are_rounded_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
