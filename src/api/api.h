@@ -22,6 +22,7 @@ typedef struct orr_job {
     orr_tree *assumptions;        /* list of {key, value, why} */
     orr_tree *result;             /* map */
     orr_tree *warnings;           /* list of {code, message, path} */
+    orr_tree *trace; /* list of Chrome trace events, beside the result; NULL: none */
     const orr_evidence *evidence; /* that the call named, in use; NULL: none */
 } orr_job;
 
@@ -66,6 +67,9 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command);
 
 orr_status orr_command_project(orr_job *job, orr_err *err);
 orr_status orr_command_memory(orr_job *job, orr_err *err);
+/* memory_detail.c: ledgers, timelines and replays of the ranks that a call asks for. */
+orr_status orr_job_put_memory_detail(orr_job *job, const orr_resolved *resolved, uint32_t worst,
+                                     orr_err *err);
 orr_status orr_command_check(orr_job *job, orr_err *err);
 orr_status orr_command_import(orr_job *job, orr_err *err);
 orr_status orr_command_list(orr_job *job, orr_err *err);

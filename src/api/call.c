@@ -120,6 +120,9 @@ static orr_tree *envelope(const orr_job *job) {
     } else {
         (void)orr_tree_put(job->arena, map, "result", job->result);
     }
+    if (job->trace != NULL) { /* where trace viewers look for it */
+        (void)orr_tree_put(job->arena, map, "traceEvents", job->trace);
+    }
     (void)orr_tree_put(job->arena, map, "warnings", job->warnings);
     return map;
 }

@@ -155,7 +155,13 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
         add_field(arena, fields, "rank", "text", AS_FLAG,
-                  "pipeline rank whose bytes are listed one by one, or 'worst'");
+                  "pipeline rank whose bytes are listed one by one, 'worst' or 'all'");
+        add_field(arena, fields, "timeline", "bool", AS_FLAG,
+                  "bytes along the order of the step (of rank, else of all); with --json the output "
+                  "is a trace that Perfetto opens");
+        add_field(arena, fields, "replay", "bool", AS_FLAG,
+                  "play the rank's allocations (of rank, else the worst) through a model of the "
+                  "caching allocator: fragmentation, the first step, saving a checkpoint");
     }
     if ((command->args & ORR_ARGS_PLANS) != 0) {
         add_field(arena, fields, "plans", "maps", REQUIRED_FLAG,

@@ -51,7 +51,7 @@ static void report_import(orr_job *job, const orr_import *import) {
 
 static bool is_plan_key(const char *key) {
     static const char *const others[] = {
-        "file",         "anchor", "rank", "evidence", "evidence_accept",
+        "file",         "anchor", "rank", "timeline", "replay", "evidence", "evidence_accept",
         "evidence_use", "plans",  "axes", "with",     "measured"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(key, others[i]) == 0) {
@@ -229,47 +229,6 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
     return ORR_OK;
 }
 
-static orr_status put_ledger(orr_job *job, const orr_resolved *resolved, uint32_t worst,
-                             orr_err *err) {
-    const orr_tree *asked = orr_tree_get(job->args, "rank");
-    if (asked == NULL) {
-        return ORR_OK;
-    }
-    const char *text = orr_tree_text(asked, NULL);
-    int64_t rank = orr_tree_int(asked, -1);
-    if (text != NULL && strcmp(text, "worst") == 0) {
-        rank = worst;
-    } else if (text != NULL && !orr_parse_int(text, &rank)) {
-        rank = -1;
-    }
-    if (rank < 0 || rank >= resolved->plan.pipe.pp) {
-        return orr_fail(err, ORR_E_SCHEMA, "rank must be 'worst' or a pipeline rank from 0 to %u",
-                        resolved->plan.pipe.pp - 1);
-    }
-    orr_ledger ledger;
-    ORR_TRY(
-        orr_project_ledger(job->ctx->engine, job->arena, resolved, (uint32_t)rank, &ledger, err));
-    orr_tree *map = orr_tree_put(job->arena, job->result, "ledger", orr_tree_new_map(job->arena));
-    orr_tree_put_int(job->arena, map, "rank", ledger.rank);
-    orr_tree_put_text(job->arena, map, "moment", orr_moment_name((orr_moment)ledger.moment));
-    orr_tree_put_real(job->arena, map, "total_bytes", ledger.total_bytes);
-    orr_tree *rows = orr_tree_put(job->arena, map, "rows", orr_tree_new_list(job->arena));
-    for (uint32_t i = 0; i < ledger.row_count; i++) {
-        const orr_ledger_row *row = &ledger.row[i];
-        orr_tree *one = orr_tree_push(job->arena, rows, orr_tree_new_map(job->arena));
-        orr_tree_put_text(job->arena, one, "what", row->what);
-        orr_tree_put_text(job->arena, one, "part",
-                          orr_memory_part_name((orr_memory_part)row->part));
-        if (row->chunk != UINT32_MAX) {
-            orr_tree_put_int(job->arena, one, "chunk", row->chunk);
-        }
-        orr_tree_put_real(job->arena, one, "bytes", (double)row->bytes);
-        orr_tree_put_real(job->arena, one, "count", row->count);
-        orr_tree_put_real(job->arena, one, "total_bytes", (double)row->bytes * row->count);
-    }
-    return ORR_OK;
-}
-
 static orr_status memory_and_verdict(orr_job *job, orr_resolved *resolved, orr_err *err) {
     ORR_TRY(resolve(job, resolved, err));
     orr_tree *verdict = orr_tree_new_map(job->arena);
@@ -300,7 +259,7 @@ static orr_status memory_and_verdict(orr_job *job, orr_resolved *resolved, orr_e
     (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
     *resolved = none;
     ORR_TRY(orr_job_advise(job, resolved, err));
-    return put_ledger(job, resolved, memory.worst_rank, err);
+    return orr_job_put_memory_detail(job, resolved, memory.worst_rank, err);
 }
 
 orr_status orr_command_memory(orr_job *job, orr_err *err) {

@@ -103,16 +103,33 @@ typedef struct orr_ledger {
 void orr_memory_ledger(const orr_program *program, orr_arena *arena, uint32_t rank,
                        orr_ledger *out);
 
+/* What a rank holds while it runs one op of its order, and after it. */
+typedef struct orr_memory_point {
+    uint8_t op; /* orr_sched_op_kind; its second chunk, of pairs, is not listed */
+    uint32_t chunk, micro_batch;
+    double peak_bytes, held_bytes; /* allocated; static bytes included */
+} orr_memory_point;
+typedef struct orr_memory_timeline {
+    uint32_t rank, count;
+    double static_bytes;
+    double step_bytes; /* at the optimizer step, after all ops */
+    const orr_memory_point *point;
+} orr_memory_timeline;
+/* Op by op in the order of the schedule; in arena. The largest peak is that of moments A to C. */
+orr_status orr_memory_trace(const orr_program *program, orr_arena *arena, uint32_t rank,
+                            orr_memory_timeline *out, orr_err *err);
+
 /* A replay of a rank's allocations through a model of the caching allocator, from the building of
  * the model to the end of the second step. It explains the reserved figure and shows what
  * expandable segments would do; the verdict does not ask it. */
 typedef struct orr_replay {
     double allocated_bytes, reserved_bytes; /* peaks */
     double first_step_bytes;                /* allocated peak of the first step, no moments yet */
-    uint32_t segments;                      /* at the end */
-    uint32_t flushes;                       /* times the cache was given back under pressure */
-    bool fits;                              /* under the capacity */
-    bool complete; /* false: cut, too many micro-batches or tensors in flight */
+    double save_bytes; /* while a checkpoint is saved: the largest tensor gathered in fp32 */
+    uint32_t segments; /* at the end */
+    uint32_t flushes;  /* times the cache was given back under pressure */
+    bool fits;         /* under the capacity */
+    bool complete;     /* false: cut, too many micro-batches or tensors in flight */
 } orr_replay;
 void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t rank,
                        bool expandable_segments, orr_replay *out);

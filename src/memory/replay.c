@@ -271,6 +271,22 @@ static void take_states(player *p) {
     each_tensor(p, take_master);
 }
 
+/* Tensors that ranks share are gathered one after another to be saved, as the main ones are. */
+static double largest_tensor(const player *p) {
+    const orr_shard *shard = &p->w->plan->shard;
+    double most = 0;
+    for (uint32_t c = 0; c < p->vpp && shard->kind != ORR_SHARD_NONE; c++) {
+        const orr_chunk *chunk = kind_at(p, c)->chunk;
+        for (uint32_t i = 0; i < chunk->part_count; i++) {
+            const orr_object *object = chunk->part[i].object;
+            for (uint32_t t = 0; t < object->tensor_count; t++) {
+                most = orr_max_f64(most, 4 * (double)object->tensor[t].numel);
+            }
+        }
+    }
+    return most;
+}
+
 static void play_step(player *p) {
     const orr_order_view *order = &p->w->order;
     for (uint32_t i = order->op_first[p->rank]; i < order->op_first[p->rank + 1]; i++) {
@@ -309,6 +325,7 @@ void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t ra
     for (uint64_t i = 0; i < slots; i++) {
         p.stack[i] = p.waiting[i] = ORR_NO_BLOCK;
     }
+    out->save_bytes = fixed.total + largest_tensor(&p);
     take_states(&p);
     play_step(&p);
     out->first_step_bytes = (double)heap.allocated_peak;

@@ -440,3 +440,21 @@ orr_status orr_project_ledger(orr_engine *engine, orr_arena *arena, const orr_re
     orr_memory_ledger(&program, arena, rank, out);
     return ORR_OK;
 }
+
+orr_status orr_project_memory_trace(orr_engine *engine, orr_arena *arena,
+                                    const orr_resolved *resolved, uint32_t rank,
+                                    orr_memory_timeline *out, orr_err *err) {
+    orr_arena_reset(engine->scratch);
+    orr_program program;
+    ORR_TRY(orr_link(engine->linker, engine->scratch, resolved, NULL, &program, err));
+    return orr_memory_trace(&program, arena, rank, out, err);
+}
+
+orr_status orr_project_replay(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              uint32_t rank, bool expandable, orr_replay *out, orr_err *err) {
+    orr_arena_reset(engine->scratch);
+    orr_program program;
+    ORR_TRY(orr_link(engine->linker, engine->scratch, resolved, NULL, &program, err));
+    orr_memory_replay(&program, arena, rank, expandable, out);
+    return ORR_OK;
+}

@@ -113,6 +113,12 @@ orr_status orr_project_memory(orr_engine *engine, orr_arena *arena, const orr_re
 /* The ledger of one pipeline rank. */
 orr_status orr_project_ledger(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                               uint32_t rank, orr_ledger *out, orr_err *err);
+/* Its bytes op by op, and a replay of its allocations; expandable: with expandable segments. */
+orr_status orr_project_memory_trace(orr_engine *engine, orr_arena *arena,
+                                    const orr_resolved *resolved, uint32_t rank,
+                                    orr_memory_timeline *out, orr_err *err);
+orr_status orr_project_replay(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                              uint32_t rank, bool expandable, orr_replay *out, orr_err *err);
 /* What a plan takes from the engine's evidence: {files, distinct, hash, shapes, ops, findings};
  * NULL when there is none for its accelerator. */
 orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,

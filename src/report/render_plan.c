@@ -341,6 +341,53 @@ static void add_ledger(orr_page *page, const orr_tree *ledger) {
     }
 }
 
+/* A digit a column: tenths of the usable bytes that the fullest op of the column takes. */
+static void add_timelines(orr_page *page, const orr_tree *list, double usable_bytes) {
+    if (orr_tree_size(list) == 0 || usable_bytes <= 0) {
+        return;
+    }
+    orr_page_heading(page, "Bytes along the step, in tenths of what is usable (X: beyond)");
+    for (size_t r = 0; r < orr_tree_size(list); r++) {
+        const orr_tree *points = orr_tree_get(orr_tree_at(list, r), "points");
+        size_t count = orr_tree_size(points), columns = count < 100 ? count : 100;
+        orr_page_add(page, "  %3lld ", (long long)real(orr_tree_at(list, r), "rank"));
+        double most = 0;
+        for (size_t c = 0; c < columns; c++) {
+            double peak = 0;
+            for (size_t i = c * count / columns; i < (c + 1) * count / columns; i++) {
+                double bytes = real(orr_tree_at(points, i), "peak_bytes");
+                peak = bytes > peak ? bytes : peak;
+            }
+            int tenths = (int)(10 * peak / usable_bytes);
+            orr_page_add(page, "%c", tenths > 9 ? 'X' : (char)('0' + tenths));
+            most = peak > most ? peak : most;
+        }
+        orr_page_add(page, "  %s\n", orr_page_bytes(page, most));
+    }
+}
+
+static void add_replay(orr_page *page, const orr_tree *replay) {
+    if (replay == NULL) {
+        return;
+    }
+    orr_page_heading(page, orr_arena_format(page->arena, "Allocations of rank %lld, replayed",
+                                            (long long)real(replay, "rank")));
+    static const char *const lines[][2] = {
+        {"allocated_bytes", "allocated, at most"},
+        {"reserved_bytes", "reserved by the allocator"},
+        {"expandable_reserved_bytes", "reserved with expandable segments"},
+        {"first_step_bytes", "allocated in the first step, before the moments exist"},
+        {"checkpoint_save_bytes", "allocated while a checkpoint is saved (assumed)"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        orr_page_add(page, "  %12s  %s\n", orr_page_bytes(page, real(replay, lines[i][0])),
+                     lines[i][1]);
+    }
+    if (!orr_tree_bool(orr_tree_get(replay, "complete"), true)) {
+        orr_page_add(page, "  the replay was cut: it does not fit, or is too long\n");
+    }
+}
+
 /* ---- pages ---------------------------------------------------------------------------------- */
 
 void orr_render_project(orr_page *page, const orr_tree *envelope) {
@@ -365,5 +412,11 @@ void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     orr_render_memory_bars(page, orr_tree_get(result, "memory"));
     add_advice(page, orr_tree_get(result, "advice"));
     add_ledger(page, orr_tree_get(result, "ledger"));
+    for (size_t i = 0; i < orr_tree_size(orr_tree_get(result, "ledgers")); i++) {
+        add_ledger(page, orr_tree_at(orr_tree_get(result, "ledgers"), i));
+    }
+    add_timelines(page, orr_tree_get(result, "timeline"),
+                  real(orr_tree_get(result, "memory"), "capacity_bytes"));
+    add_replay(page, orr_tree_get(result, "replay"));
     orr_render_assumptions(page, envelope);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "../memory_fixture.h"
+#include "base/err.h"
 #include "base/num.h"
 #include "base/rng.h"
 
@@ -118,6 +119,19 @@ static void check_rank(const orr_program *program, orr_arena *arena, uint32_t ra
     assert_true(part_sum == fast->allocated_bytes);
     assert_true(fast->live_bytes <= fast->allocated_bytes && fast->live_bytes > 0);
     assert_true(fast->moment_bytes[fast->moment] == fast->allocated_bytes);
+    orr_memory_timeline line;
+    orr_err err = {0};
+    if (orr_memory_trace(program, arena, rank, &line, &err) != ORR_OK) {
+        fail_msg("%s", err.message);
+    }
+    double most = line.step_bytes;
+    for (uint32_t i = 0; i < line.count; i++) {
+        most = orr_max_f64(most, line.point[i].peak_bytes);
+    }
+    assert_true(most == fast->allocated_bytes);
+    if (line.count > 0) { /* everything is given back */
+        assert_true(line.point[line.count - 1].held_bytes == line.static_bytes);
+    }
     seen->moment[fast->moment]++;
 }
 
