@@ -219,6 +219,24 @@ def fairness_is_told():
             check("curves grow", curve == sorted(curve), curve)
 
 
+def a_recorded_model_replays():
+    """Real tokens of a small model (scripts/llm-smoke), most of them malformed."""
+    record = pathlib.Path(__file__).resolve().parent.parent / "data/agent/smollm2-mixtral.jsonl"
+    done = subprocess.run([binary, "tune", "--model", "mixtral-8x22b", "--hardware", "mi355x", "--gpus", "32", "--gbs",
+                           "512", "--seq", "4096", "--software", "megatron-core", "--range", "pp=2,4", "--range", "tp=1",
+                           "--range", "ep=8", "--pin", "cp=1", "--pin", "etp=1", "--budget", "20", "--replay", record,
+                           "--llm-rounds", "2", "--llm-turns", "4", "--llm-evaluations", "16", "--json"],
+                          capture_output=True, text=True, timeout=300)
+    check("record: exit code", done.returncode == 0, done.stderr[-400:])
+    out = json.loads(done.stdout)["result"]
+    run_out = out["investigation"]
+    check("record: model", run_out["model"] == "smollm2-135m-instruct-q4_1" and run_out["replayed"], run_out["model"])
+    check("record: malformed calls were refused", run_out["spent"]["refused_calls"] > 0, run_out["spent"])
+    check("record: an end is named", bool(run_out["stopped"]), run_out["stopped"])
+    check("record: never worse than the search",
+          out["chosen"]["tokens_per_s_per_gpu"] >= out["best"]["tokens_per_s_per_gpu"] * (1 - 1e-9))
+
+
 def the_doctor_tells():
     def doctor(steps, api="chat"):
         with Script(steps, repeat=True) as server:
@@ -238,7 +256,7 @@ if "libcurl cannot be loaded" in probe.stderr:
     print("skipped: this system has no libcurl")
     sys.exit(77)
 for part in (every_tool_in_every_format, faults_are_survived, ends_are_told, the_device_can_overrule,
-             fairness_is_told, the_doctor_tells):
+             fairness_is_told, a_recorded_model_replays, the_doctor_tells):
     started = time.time()
     part()
     print(f"{part.__name__}: {time.time() - started:.1f} s", flush=True)
