@@ -22,7 +22,7 @@ typedef struct orr_job {
     orr_tree *assumptions;        /* list of {key, value, why} */
     orr_tree *result;             /* map */
     orr_tree *warnings;           /* list of {code, message, path} */
-    orr_tree *trace; /* list of Chrome trace events, beside the result; NULL: none */
+    orr_tree *trace;              /* list of Chrome trace events, beside the result; NULL: none */
     const orr_evidence *evidence; /* that the call named, in use; NULL: none */
 } orr_job;
 

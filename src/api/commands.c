@@ -26,7 +26,7 @@ const orr_command orr_command_table[] = {
     {"evaluate", "plan", "up to 16 variants of a plan side by side",
      "--model mixtral-8x22b --hardware mi355x --gpus 32 --pp 4 --ep 8 --gbs 512 --seq 4096 "
      "--plans '[{\"mbs\": 2}, {\"vpp\": 2}]'",
-     BELT_ARGS | BELT_ARGS | ORR_ARGS_PLANS, orr_command_evaluate, NULL},
+     BELT_ARGS | ORR_ARGS_PLANS, orr_command_evaluate, NULL},
     {"explain", "plan", "where time and memory go, and which changes help most",
      "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192", BELT_ARGS,
      orr_command_explain, NULL},
@@ -156,9 +156,10 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
         add_field(arena, fields, "rank", "text", AS_FLAG,
                   "pipeline rank whose bytes are listed one by one, 'worst' or 'all'");
-        add_field(arena, fields, "timeline", "bool", AS_FLAG,
-                  "bytes along the order of the step (of rank, else of all); with --json the output "
-                  "is a trace that Perfetto opens");
+        add_field(
+            arena, fields, "timeline", "bool", AS_FLAG,
+            "bytes along the order of the step (of rank, else of all); with --json the output "
+            "is a trace that Perfetto opens");
         add_field(arena, fields, "replay", "bool", AS_FLAG,
                   "play the rank's allocations (of rank, else the worst) through a model of the "
                   "caching allocator: fragmentation, the first step, saving a checkpoint");

@@ -51,7 +51,7 @@ static void report_import(orr_job *job, const orr_import *import) {
 
 static bool is_plan_key(const char *key) {
     static const char *const others[] = {
-        "file",         "anchor", "rank", "timeline", "replay", "evidence", "evidence_accept",
+        "file",         "anchor", "rank", "timeline", "replay",  "evidence", "evidence_accept",
         "evidence_use", "plans",  "axes", "with",     "measured"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(key, others[i]) == 0) {

@@ -159,9 +159,9 @@ orr_status orr_belt_sensitivity(const orr_oracle *oracle, orr_arena *arena, cons
     ORR_TRY(open_study(&s, err));
     (void)orr_tree_put(arena, out, "plan", orr_belt_row(arena, NULL, &s.own));
     orr_tree *rows = orr_tree_put(arena, out, "rows", orr_tree_new_list(arena));
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        ORR_TRY(belt_progress(oracle, "figures", (double)i,
-                              (double)(sizeof figures / sizeof *figures), err));
+    const size_t count = sizeof figures / sizeof *figures;
+    for (size_t i = 0; i < count; i++) {
+        ORR_TRY(belt_progress(oracle, "figures", (double)i, (double)count, err));
         ORR_TRY(study_figure(&s, i, rows, err));
     }
     return ORR_OK;
