@@ -254,6 +254,7 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
     add_baseline(page, result);
     add_finalists(page, result);
     add_what_if(page, result);
+    orr_render_investigation(page, result);
     if (page->options.verbose) {
         add_seed(page, result);
         add_neighbours(page, result);

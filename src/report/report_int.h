@@ -35,6 +35,7 @@ void orr_render_schedule(orr_page *page, const orr_tree *envelope);
 void orr_render_memory(orr_page *page, const orr_tree *envelope);
 void orr_render_validate(orr_page *page, const orr_tree *envelope);
 void orr_render_tune(orr_page *page, const orr_tree *envelope);
+void orr_render_investigation(orr_page *page, const orr_tree *result); /* nothing without one */
 void orr_render_verdict(orr_page *page, const orr_tree *envelope);
 void orr_render_memory_bars(orr_page *page, const orr_tree *memory);
 void orr_render_inputs(orr_page *page, const orr_tree *envelope);
