@@ -17,7 +17,7 @@ typedef struct option {
     double need_bytes, tokens_per_s_per_gpu;
 } option;
 
-enum { MAX_OPTIONS = 48, SHOWN = 8, MAX_DOUBLINGS = 12 };
+enum { MAX_OPTIONS = 48, SHOWN = 8, PAIRED = 12 };
 
 typedef struct adviser {
     orr_job *job;
@@ -127,32 +127,36 @@ static void write_options(adviser *a, orr_tree *advice) {
     }
 }
 
-/* The same split on more GPUs: sharded states shrink, nothing else does. */
-static void find_gpus(adviser *a, orr_tree *advice) {
+/* Where no single change is enough: two of those that free most together, the fastest first. */
+static void write_pairs(adviser *a, orr_tree *advice) {
     orr_arena *arena = a->job->arena;
-    uint32_t gpus = a->resolved->plan.gpus;
-    orr_tree *keys = orr_tree_new_map(arena);
-    /* Micro-batches are kept, so that the batch grows with the replicas. */
-    for (size_t i = 0; i < orr_tree_size(a->keys); i++) {
-        const char *key = orr_tree_key(a->keys, i);
-        if (strcmp(key, "gbs") != 0 && strcmp(key, "dp") != 0 && strcmp(key, "nodes") != 0) {
-            (void)orr_tree_put(arena, keys, key, orr_tree_copy(arena, orr_tree_at(a->keys, i)));
+    orr_tree *list = orr_tree_new_list(arena);
+    uint32_t most = a->count < PAIRED ? a->count : PAIRED;
+    for (uint32_t i = 0; i < most; i++) {
+        for (uint32_t k = i + 1; k < most && orr_tree_size(list) < SHOWN; k++) {
+            const change *first = &a->option[i].made, *second = &a->option[k].made;
+            orr_projection projection;
+            orr_tree *over = orr_tree_new_map(arena);
+            orr_tree_put_text(arena, over, first->key, first->value);
+            if (strcmp(first->key, second->key) == 0 ||
+                !try_change(a->job, arena, orr_plan_merge(arena, a->keys, over), *second,
+                            &projection) ||
+                projection.memory.fit > ORR_TIGHT) {
+                continue;
+            }
+            orr_tree *map = orr_tree_push(arena, list, orr_tree_new_map(arena));
+            orr_tree_put_text(arena, map, "changes",
+                              orr_arena_format(arena, "%s=%s %s=%s", first->key, first->value,
+                                               second->key, second->value));
+            orr_tree_put_real(arena, map, "need_bytes", projection.memory.worst.need_bytes);
+            orr_tree_put_real(arena, map, "tokens_per_s_per_gpu", projection.tokens_per_s_per_gpu);
+            orr_tree_put_real(arena, map, "throughput_change_frac",
+                              projection.tokens_per_s_per_gpu / a->now->tokens_per_s_per_gpu - 1);
         }
     }
-    orr_tree_put_int(arena, keys, "micro_batches", a->resolved->plan.batch.micro_batches);
-    for (int i = 0; i < MAX_DOUBLINGS && gpus <= ORR_MAX_GPUS / 2; i++) {
-        orr_projection projection;
-        gpus *= 2;
-        change made = {"gpus", orr_arena_format(arena, "%u", gpus)};
-        if (try_change(a->job, arena, keys, made, &projection) &&
-            projection.memory.fit <= ORR_TIGHT) {
-            orr_tree_put_int(arena, advice, "fits_from_gpus", gpus);
-            return;
-        }
+    if (orr_tree_size(list) > 0) {
+        (void)orr_tree_put(arena, advice, "pairs", list);
     }
-    orr_tree_put_text(arena, advice, "never",
-                      "no number of GPUs makes this split fit: what more replicas share out is not "
-                      "what is too large");
 }
 
 orr_status orr_job_advise(orr_job *job, const orr_resolved *resolved, orr_err *err) {
@@ -169,7 +173,10 @@ orr_status orr_job_advise(orr_job *job, const orr_resolved *resolved, orr_err *e
     consider_all(a);
     write_options(a, advice);
     if (now->memory.fit > ORR_TIGHT) {
-        find_gpus(a, advice);
+        if (a->count == 0 || !a->option[0].fits) {
+            write_pairs(a, advice);
+        }
+        orr_job_put_gpus(job, resolved, advice);
     }
     return ORR_OK;
 }

@@ -123,6 +123,8 @@ extern const orr_catalog orr_catalog_models, orr_catalog_hardware, orr_catalog_c
 
 /* Adds `advice` to the result of a legal plan that does not fit with ease: {changes: [{key, value,
  * fits, frees_bytes, throughput_change_frac ...}], fits_from_gpus | never}. */
+/* gpus.c: fits_from_gpus, or never with the bytes that stay. */
+void orr_job_put_gpus(orr_job *job, const orr_resolved *resolved, orr_tree *map);
 orr_status orr_job_advise(orr_job *job, const orr_resolved *resolved, orr_err *err);
 
 /* Reads the evidence that a call names and has the engine prefer it; nothing when it names none.

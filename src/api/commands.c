@@ -160,6 +160,8 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
             arena, fields, "timeline", "bool", AS_FLAG,
             "bytes along the order of the step (of rank, else of all); with --json the output "
             "is a trace that Perfetto opens");
+        add_field(arena, fields, "min_gpus", "bool", AS_FLAG,
+                  "the fewest GPUs on which this split fits, or why there are none");
         add_field(arena, fields, "replay", "bool", AS_FLAG,
                   "play the rank's allocations (of rank, else the worst) through a model of the "
                   "caching allocator: fragmentation, the first step, saving a checkpoint");

@@ -221,6 +221,11 @@ orr_status orr_job_put_memory_detail(orr_job *job, const orr_resolved *resolved,
     if (is_on(job, "timeline")) {
         ORR_TRY(put_timelines(job, resolved, rank, err));
     }
+    if (is_on(job, "min_gpus")) {
+        orr_job_put_gpus(
+            job, resolved,
+            orr_tree_put(job->arena, job->result, "min_gpus", orr_tree_new_map(job->arena)));
+    }
     if (is_on(job, "replay")) {
         ORR_TRY(put_replay(job, resolved, rank >= 0 ? (uint32_t)rank : worst, err));
     }

@@ -50,9 +50,10 @@ static void report_import(orr_job *job, const orr_import *import) {
 }
 
 static bool is_plan_key(const char *key) {
-    static const char *const others[] = {
-        "file",         "anchor", "rank", "timeline", "replay",  "evidence", "evidence_accept",
-        "evidence_use", "plans",  "axes", "with",     "measured"};
+    static const char *const others[] = {"file",         "anchor",   "rank",     "timeline",
+                                         "replay",       "min_gpus", "evidence", "evidence_accept",
+                                         "evidence_use", "plans",    "axes",     "with",
+                                         "measured"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(key, others[i]) == 0) {
             return false;

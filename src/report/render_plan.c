@@ -287,6 +287,17 @@ void orr_render_memory_bars(orr_page *page, const orr_tree *memory) {
     orr_page_add(page, "(largest of any rank)  | usable %s\n", orr_page_bytes(page, capacity));
 }
 
+static void add_gpus(orr_page *page, const orr_tree *map) {
+    const orr_tree *gpus = orr_tree_get(map, "fits_from_gpus");
+    if (gpus != NULL) {
+        orr_page_add(page, "  The same split fits from %lld GPUs on, with a batch of %lld.\n",
+                     (long long)orr_tree_int(gpus, 0),
+                     (long long)orr_tree_int(orr_tree_get(map, "with_gbs"), 0));
+    } else if (text(map, "never")[0] != '\0') {
+        orr_page_add(page, "  Never by GPUs alone: %s.\n", text(map, "never"));
+    }
+}
+
 static void add_advice(orr_page *page, const orr_tree *advice) {
     const orr_tree *changes = orr_tree_get(advice, "changes");
     if (advice == NULL) {
@@ -309,13 +320,14 @@ static void add_advice(orr_page *page, const orr_tree *advice) {
     if (orr_tree_size(changes) == 0) {
         orr_page_add(page, "  none was found\n");
     }
-    const orr_tree *gpus = orr_tree_get(advice, "fits_from_gpus");
-    if (gpus != NULL) {
-        orr_page_add(page, "  The same split fits from %lld GPUs on.\n",
-                     (long long)orr_tree_int(gpus, 0));
-    } else if (text(advice, "never")[0] != '\0') {
-        orr_page_add(page, "  Never by GPUs alone: %s.\n", text(advice, "never"));
+    const orr_tree *pairs = orr_tree_get(advice, "pairs");
+    for (size_t i = 0; i < orr_tree_size(pairs); i++) {
+        const orr_tree *one = orr_tree_at(pairs, i);
+        orr_page_add(page, "  fits with both ");
+        orr_page_cell(page, text(one, "changes"), 44);
+        orr_page_add(page, " throughput %+.1f %%\n", 100 * real(one, "throughput_change_frac"));
     }
+    add_gpus(page, advice);
 }
 
 static void add_ledger(orr_page *page, const orr_tree *ledger) {
@@ -418,5 +430,9 @@ void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     add_timelines(page, orr_tree_get(result, "timeline"),
                   real(orr_tree_get(result, "memory"), "capacity_bytes"));
     add_replay(page, orr_tree_get(result, "replay"));
+    if (orr_tree_get(result, "min_gpus") != NULL) {
+        orr_page_heading(page, "Fewest GPUs");
+        add_gpus(page, orr_tree_get(result, "min_gpus"));
+    }
     orr_render_assumptions(page, envelope);
 }
