@@ -483,16 +483,6 @@ orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration 
     return !path && orr_accelerator_find(arena, known, &out, NULL) == ORR_OK ? out : NULL;
 }
 
-orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
-                               orr_dtype dtype) {
-    orr_machine machine = orr_machine_of(accelerator, dtype);
-    if (strstr(scheme, "fp4") != NULL && !(accelerator->peak_flops[dtype] > 0) &&
-        accelerator->peak_flops[ORR_FP8] > 0) {
-        machine.peak_flops = 2 * accelerator->peak_flops[ORR_FP8];
-    }
-    return machine;
-}
-
 bool orr_scheme_dtype(const char *scheme, orr_dtype *out) {
     static const struct {
         const char *scheme;
@@ -542,8 +532,8 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
 
 orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator) {
     orr_gemm_constants c = fit->constants;
-    double peak = orr_scheme_machine(accelerator, fit->scheme, (orr_dtype)fit->dtype).peak_flops /
-                  fit->fit.peak_flops;
+    double peak =
+        orr_machine_of(accelerator, (orr_dtype)fit->dtype).peak_flops / fit->fit.peak_flops;
     c.unit_Bps *= peak * fit->fit.units / accelerator->units;
     double power = fit->fit.tdp_w > 0 ? accelerator->tdp_w / fit->fit.tdp_w : 1;
     if (accelerator->arch == fit->fit.arch && power > peak) {

@@ -104,10 +104,6 @@ orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_
 /* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name);
-/* What a kernel of a numeric scheme runs on. A sheet without a figure for 4 bits is taken to do
- * twice its 8-bit rate. */
-orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
-                               orr_dtype dtype);
 /* The dtype behind a numeric scheme of kernel tables ("fp8_dynquant", "mxfp4"). */
 bool orr_scheme_dtype(const char *scheme, orr_dtype *out);
 

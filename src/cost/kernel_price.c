@@ -31,15 +31,8 @@ static const orr_gemm_fit *gemm_fit(const orr_kernel_pricer *pricer, const orr_a
     static const double KIN[] = {0, 0.06, 0.30};
     orr_kin kin = ORR_KIN_OTHER;
     const orr_gemm_fit *fit = orr_calibration_gemm(pricer->calibration, a, scheme, &kin);
-    if (strcmp(scheme, "fp16") == 0) { /* the same units: a nearer bf16 fit is better */
-        orr_kin other = ORR_KIN_OTHER;
-        const orr_gemm_fit *bf16 = orr_calibration_gemm(pricer->calibration, a, "bf16", &other);
-        if (fit == NULL || other < kin) {
-            fit = bf16;
-            kin = other;
-        }
-    } else if (strcmp(scheme, "bf16") != 0 && kin == ORR_KIN_OTHER) {
-        return NULL; /* another architecture's low precision says nothing */
+    if (fit == NULL && strcmp(scheme, "fp16") == 0) {
+        fit = orr_calibration_gemm(pricer->calibration, a, "bf16", &kin);
     }
     if (fit != NULL) {
         *c = orr_gemm_transfer(fit, a);
@@ -56,7 +49,7 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
     if (fit == NULL) {
         return false;
     }
-    orr_machine machine = orr_scheme_machine(a, fit->scheme, (orr_dtype)fit->dtype);
+    orr_machine machine = orr_machine_of(a, (orr_dtype)fit->dtype);
     orr_gemm_shape shape = {.m = row->shape.gemm.m,
                             .n = row->shape.gemm.n,
                             .k = row->shape.gemm.k,
