@@ -162,6 +162,9 @@ static const struct {
 } FITS[] = {{ORR_KERNELS_GEMM, orr_gemm_sample_bytes, orr_calibrate_gemm},
             {ORR_KERNELS_ATTENTION, orr_attention_sample_bytes, orr_calibrate_attention},
             {ORR_KERNELS_MEMOPS, orr_memop_sample_bytes, orr_calibrate_memops},
+            {ORR_KERNELS_GROUPED_GEMM, orr_experts_sample_bytes, orr_calibrate_experts},
+            {ORR_KERNELS_MOE_FUSED, orr_experts_sample_bytes, orr_calibrate_experts},
+            {ORR_KERNELS_EP_ALLTOALL, orr_exchange_sample_bytes, orr_calibrate_exchange},
             {ORR_KERNELS_COLLECTIVES, orr_collective_sample_bytes, orr_calibrate_collectives}};
 
 orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,

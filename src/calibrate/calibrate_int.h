@@ -38,6 +38,12 @@ orr_status orr_calibrate_memops(orr_kernel_rows *rows, orr_bins *bins, orr_tree 
                                 orr_err *err);
 orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
                                      orr_err *err);
+orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                 orr_err *err);
+orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                  orr_err *err);
+size_t orr_experts_sample_bytes(void);
+size_t orr_exchange_sample_bytes(void);
 size_t orr_gemm_sample_bytes(void);
 size_t orr_attention_sample_bytes(void);
 size_t orr_memop_sample_bytes(void);

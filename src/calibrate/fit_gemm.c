@@ -76,11 +76,13 @@ size_t orr_gemm_sample_bytes(void) {
     return sizeof(gemm_sample);
 }
 
-/* Parameters of a bin; without a quantising kernel in the time, its parameter is left out. */
+/* Parameters of a bin; without a quantising kernel in the time, its parameter is left out. NVIDIA's
+ * tables time it with every low-precision product, AMD's tuners do not. */
 static uint32_t bin_parameters(orr_parameter out[PARAMETERS], const orr_bin *bin,
                                const orr_machine *machine, double quantisation) {
     set_parameters(out, machine, (orr_dtype)bin->flag, quantisation);
-    if (strstr(bin->scheme, "dynquant") != NULL) {
+    bool block = strstr(bin->scheme, "block") != NULL && bin->accelerator->vendor == ORR_NVIDIA;
+    if (block || strstr(bin->scheme, "dynquant") != NULL) {
         return PARAMETERS;
     }
     memmove(&out[QUANTISE], &out[TILES_FROM], (PARAMETERS - TILES_FROM) * sizeof *out);
@@ -90,7 +92,7 @@ static uint32_t bin_parameters(orr_parameter out[PARAMETERS], const orr_bin *bin
 static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     /* libraries either cut work into whole waves or hardly at all: begin at both ends */
     static const double QUANTISATION[] = {0.05, 0.95};
-    orr_machine machine = orr_machine_of(bin->accelerator, (orr_dtype)bin->flag);
+    orr_machine machine = orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
     orr_parameter parameter[PARAMETERS];
     orr_fit_task task = {.parameter = parameter,
                          .constants_bytes = sizeof(orr_gemm_constants),
@@ -148,7 +150,8 @@ static void add_row(orr_bins *bins, const orr_kernel_row *row) {
     double m = row->shape.gemm.m, n = row->shape.gemm.n, k = row->shape.gemm.k;
     double flops = 2 * m * n * k * row->shape.gemm.batch;
     /* faster than the sheet allows: a broken measurement */
-    if (bin == NULL || flops / row->time_s > orr_machine_of(bin->accelerator, dtype).peak_flops) {
+    if (bin == NULL ||
+        flops / row->time_s > orr_scheme_machine(bin->accelerator, row->dtype, dtype).peak_flops) {
         return;
     }
     *(gemm_sample *)orr_bin_add(bins, bin) =

@@ -192,6 +192,40 @@ static const orr_field STREAM_FIELDS[] = {
 static const orr_schema STREAM_SCHEMA = {"memory kernel fit", STREAM_FIELDS,
                                          sizeof STREAM_FIELDS / sizeof *STREAM_FIELDS, false};
 
+#define LIBRARY_FIELDS(T)                                                                          \
+    FIT_FIELDS(T), TEXT(T, "kernel", kernel, "Library or stage, as kernel tables name it."),       \
+        TEXT(T, "scheme", scheme, "Name of the dtype, or the place.")
+static const orr_field EXPERTS_FIELDS[] = {
+    LIBRARY_FIELDS(orr_experts_fit),
+    SECONDS(orr_experts_fit, "start", constants.start_s, "Launches."),
+    NUMBER(orr_experts_fit, "efficiency", constants.efficiency, 1e-4, 20, "Of peak."),
+    NUMBER(orr_experts_fit, "hbm_frac", constants.hbm_frac, 1e-3, 50, "Of HBM bandwidth."),
+    NUMBER(orr_experts_fit, "pad_rows", constants.pad_rows, 0, 1e4, "Lost in tiles of a group."),
+    SECONDS(orr_experts_fit, "group", constants.group_s, "Each group with rows."),
+    NUMBER(orr_experts_fit, "norm", constants.norm, 0.3, 1e3, "How the slower decides."),
+    NUMBER(orr_experts_fit, "skew", constants.skew, 0, 2, "Fullest rank: ranks^skew."),
+    NUMBER(orr_experts_fit, "activation", constants.activation, 0, 1e3, "Traffic by its least."),
+    SECONDS(orr_experts_fit, "token", constants.token_s, "Routing a token."),
+    NUMBER(orr_experts_fit, "wave", constants.wave, 0, 100, "Share of a wave lost."),
+};
+static const orr_schema EXPERTS_SCHEMA = {"experts fit", EXPERTS_FIELDS,
+                                          sizeof EXPERTS_FIELDS / sizeof *EXPERTS_FIELDS, false};
+
+static const orr_field EXCHANGE_FIELDS[] = {
+    LIBRARY_FIELDS(orr_exchange_fit),
+    SECONDS(orr_exchange_fit, "start", constants.start_s, "Launches."),
+    SECONDS(orr_exchange_fit, "rank", constants.rank_s, "Each rank."),
+    SECONDS(orr_exchange_fit, "node", constants.node_s, "Each node."),
+    RATE(orr_exchange_fit, "link_rate", constants.link_Bps, "Inside a domain."),
+    RATE(orr_exchange_fit, "unit_rate", constants.unit_Bps, "Of one SM."),
+    RATE(orr_exchange_fit, "nic_rate", constants.nic_Bps, "Between domains."),
+    NUMBER(orr_exchange_fit, "norm", constants.norm, 0.3, 1e3, "How the slowest decides."),
+    NUMBER(orr_exchange_fit, "token_bytes", constants.token_bytes, 0, 1e7, "Beside the state."),
+    NUMBER(orr_exchange_fit, "own_copies", constants.own_copies, 0, 1e3, "Cost of a token."),
+};
+static const orr_schema EXCHANGE_SCHEMA = {"exchange fit", EXCHANGE_FIELDS,
+                                           sizeof EXCHANGE_FIELDS / sizeof *EXCHANGE_FIELDS, false};
+
 static const orr_field COLLECTIVE_FIELDS[] = {
     {.name = "device",
      .type = ORR_FIELD_TEXT,
@@ -363,6 +397,18 @@ static orr_status add_stream(orr_arena *arena, const orr_tree *record, orr_calib
                       &into->stream_count, err);
 }
 
+static orr_status add_experts(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                              orr_err *err) {
+    return add_record(arena, &EXPERTS_SCHEMA, record, into->experts, sizeof *into->experts,
+                      &into->experts_count, err);
+}
+
+static orr_status add_exchange(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                               orr_err *err) {
+    return add_record(arena, &EXCHANGE_SCHEMA, record, into->exchange, sizeof *into->exchange,
+                      &into->exchange_count, err);
+}
+
 static orr_status add_collective(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                  orr_err *err) {
     return add_record(arena, &COLLECTIVE_SCHEMA, record, into->collective, sizeof *into->collective,
@@ -395,6 +441,9 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
     } classes[] = {{"gemm", add_gemm},
                    {"attention", add_flash},
                    {"memops", add_stream},
+                   {"grouped_gemm", add_experts},
+                   {"moe_fused", add_experts},
+                   {"ep_alltoall", add_exchange},
                    {"collectives", add_collective},
                    {"architecture", add_arch}};
     const orr_tree *name = orr_tree_get(file, "class");
@@ -418,7 +467,8 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
     }
     return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
                        "unknown class \"%s\" of a calibration file, expected gemm, attention, "
-                       "memops, collectives, architecture or devices",
+                       "memops, grouped_gemm, moe_fused, ep_alltoall, collectives, "
+                       "architecture or devices",
                        orr_tree_text(name, ""));
 }
 
@@ -483,6 +533,16 @@ orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration 
     return !path && orr_accelerator_find(arena, known, &out, NULL) == ORR_OK ? out : NULL;
 }
 
+orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
+                               orr_dtype dtype) {
+    orr_machine machine = orr_machine_of(accelerator, dtype);
+    if (strstr(scheme, "fp4") != NULL && !(accelerator->peak_flops[dtype] > 0) &&
+        accelerator->peak_flops[ORR_FP8] > 0) {
+        machine.peak_flops = 2 * accelerator->peak_flops[ORR_FP8];
+    }
+    return machine;
+}
+
 bool orr_scheme_dtype(const char *scheme, orr_dtype *out) {
     static const struct {
         const char *scheme;
@@ -498,6 +558,9 @@ bool orr_scheme_dtype(const char *scheme, orr_dtype *out) {
                  {"nvfp4", ORR_NVFP4},
                  {"nvfp4_dynquant", ORR_NVFP4},
                  {"mxfp4", ORR_NVFP4},
+                 {"bfloat16", ORR_BF16},
+                 {"fp8_block", ORR_FP8_BLOCK},
+                 {"int4", ORR_NVFP4},
                  {"int8", ORR_FP8}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(scheme, known[i].scheme) == 0) {
@@ -532,8 +595,8 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
 
 orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator) {
     orr_gemm_constants c = fit->constants;
-    double peak =
-        orr_machine_of(accelerator, (orr_dtype)fit->dtype).peak_flops / fit->fit.peak_flops;
+    double peak = orr_scheme_machine(accelerator, fit->scheme, (orr_dtype)fit->dtype).peak_flops /
+                  fit->fit.peak_flops;
     c.unit_Bps *= peak * fit->fit.units / accelerator->units;
     double power = fit->fit.tdp_w > 0 ? accelerator->tdp_w / fit->fit.tdp_w : 1;
     if (accelerator->arch == fit->fit.arch && power > peak) {
@@ -573,6 +636,51 @@ const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
                        (same_kernel(fit->kernel, kernel) ? 0 : OTHER_KERNEL) +
                        (strcmp(fit->scheme, scheme) == 0 ? 0 : OTHER_SCHEME) +
                        ((fit->backward != 0) == backward ? 0 : OTHER_DIRECTION);
+        if (apart < least) {
+            least = apart;
+            best = fit;
+        }
+    }
+    *apart_frac = least;
+    return best;
+}
+
+static double library_apart(const orr_accelerator *accelerator, const orr_fit *fit,
+                            const char *own_kernel, const char *own_scheme, const char *kernel,
+                            const char *scheme) {
+    return device_apart(accelerator, fit) + (strcmp(own_kernel, kernel) == 0 ? 0 : OTHER_KERNEL) +
+           (strcmp(own_scheme, scheme) == 0 ? 0 : OTHER_SCHEME);
+}
+
+const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibration,
+                                               const orr_accelerator *accelerator,
+                                               const char *kernel, const char *scheme,
+                                               double *apart_frac) {
+    const orr_experts_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->experts_count; i++) {
+        const orr_experts_fit *fit = &calibration->experts[i];
+        double apart =
+            library_apart(accelerator, &fit->fit, fit->kernel, fit->scheme, kernel, scheme);
+        if (apart < least) {
+            least = apart;
+            best = fit;
+        }
+    }
+    *apart_frac = least;
+    return best;
+}
+
+const orr_exchange_fit *orr_calibration_exchange(const orr_calibration *calibration,
+                                                 const orr_accelerator *accelerator,
+                                                 const char *kernel, const char *scheme,
+                                                 double *apart_frac) {
+    const orr_exchange_fit *best = NULL;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->exchange_count; i++) {
+        const orr_exchange_fit *fit = &calibration->exchange[i];
+        double apart =
+            library_apart(accelerator, &fit->fit, fit->kernel, fit->scheme, kernel, scheme);
         if (apart < least) {
             least = apart;
             best = fit;

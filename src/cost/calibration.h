@@ -42,6 +42,18 @@ typedef struct orr_flash_fit {
     orr_flash_constants constants;
 } orr_flash_fit;
 
+/* Expert products, or token exchange, of one library on one device. */
+typedef struct orr_experts_fit {
+    orr_fit fit;
+    const char *kernel, *scheme;
+    orr_experts_constants constants;
+} orr_experts_fit;
+typedef struct orr_exchange_fit {
+    orr_fit fit;
+    const char *kernel, *scheme; /* scheme: "inside" a node or "across" */
+    orr_exchange_constants constants;
+} orr_exchange_fit;
+
 /* Memory-bound kernels of one kind on one device. */
 typedef struct orr_stream_fit {
     orr_fit fit;
@@ -85,10 +97,13 @@ typedef struct orr_arch_fit {
 /* Large: lives in an arena. */
 typedef struct orr_calibration {
     const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
-    uint32_t gemm_count, flash_count, stream_count, collective_count, arch_count;
+    uint32_t gemm_count, flash_count, stream_count, experts_count, exchange_count, collective_count,
+        arch_count;
     orr_gemm_fit gemm[ORR_MAX_FITS];
     orr_flash_fit flash[ORR_MAX_FITS];
     orr_stream_fit stream[ORR_MAX_FITS];
+    orr_experts_fit experts[ORR_MAX_FITS];
+    orr_exchange_fit exchange[ORR_MAX_FITS];
     orr_collective_fit collective[ORR_MAX_FITS];
     orr_arch_fit arch[ORR_ARCH_COUNT];
 } orr_calibration;
@@ -104,6 +119,10 @@ orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_
 /* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name);
+/* What a kernel of a numeric scheme runs on. A sheet without a figure for 4 bits is taken to do
+ * twice its 8-bit rate. */
+orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
+                               orr_dtype dtype);
 /* The dtype behind a numeric scheme of kernel tables ("fp8_dynquant", "mxfp4"). */
 bool orr_scheme_dtype(const char *scheme, orr_dtype *out);
 
@@ -126,6 +145,14 @@ orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelera
 const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
                                            const orr_accelerator *accelerator, const char *kernel,
                                            const char *scheme, bool backward, double *apart_frac);
+const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibration,
+                                               const orr_accelerator *accelerator,
+                                               const char *kernel, const char *scheme,
+                                               double *apart_frac);
+const orr_exchange_fit *orr_calibration_exchange(const orr_calibration *calibration,
+                                                 const orr_accelerator *accelerator,
+                                                 const char *kernel, const char *scheme,
+                                                 double *apart_frac);
 const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
                                              const orr_accelerator *accelerator, const char *kernel,
                                              double *apart_frac);

@@ -31,8 +31,15 @@ static const orr_gemm_fit *gemm_fit(const orr_kernel_pricer *pricer, const orr_a
     static const double KIN[] = {0, 0.06, 0.30};
     orr_kin kin = ORR_KIN_OTHER;
     const orr_gemm_fit *fit = orr_calibration_gemm(pricer->calibration, a, scheme, &kin);
-    if (fit == NULL && strcmp(scheme, "fp16") == 0) {
-        fit = orr_calibration_gemm(pricer->calibration, a, "bf16", &kin);
+    if (strcmp(scheme, "fp16") == 0) { /* the same units: a nearer bf16 fit is better */
+        orr_kin other = ORR_KIN_OTHER;
+        const orr_gemm_fit *bf16 = orr_calibration_gemm(pricer->calibration, a, "bf16", &other);
+        if (fit == NULL || other < kin) {
+            fit = bf16;
+            kin = other;
+        }
+    } else if (strcmp(scheme, "bf16") != 0 && kin == ORR_KIN_OTHER) {
+        return NULL; /* another architecture's low precision says nothing */
     }
     if (fit != NULL) {
         *c = orr_gemm_transfer(fit, a);
@@ -49,7 +56,7 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
     if (fit == NULL) {
         return false;
     }
-    orr_machine machine = orr_machine_of(a, (orr_dtype)fit->dtype);
+    orr_machine machine = orr_scheme_machine(a, fit->scheme, (orr_dtype)fit->dtype);
     orr_gemm_shape shape = {.m = row->shape.gemm.m,
                             .n = row->shape.gemm.n,
                             .k = row->shape.gemm.k,
@@ -60,20 +67,36 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
     return true;
 }
 
-/* Groups of one product: the batch of a GEMM, less efficient, and a cost a group. */
-static bool price_grouped(orr_kernel_pricer *pricer, const orr_accelerator *a,
-                          const orr_kernel_row *row, double *time, double *relerr) {
-    if (!price_gemm(pricer, a, row, time, relerr)) {
+static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
+                          const orr_accelerator *a, const orr_kernel_row *row, double *time,
+                          double *relerr) {
+    double apart = 0;
+    orr_dtype dtype = ORR_BF16;
+    const orr_experts_fit *fit =
+        orr_calibration_experts(pricer->calibration, a, row->kernel, row->dtype, &apart);
+    if (fit == NULL || !orr_scheme_dtype(row->dtype, &dtype)) {
         return false;
     }
-    orr_kin kin = ORR_KIN_OTHER;
-    const orr_arch_fit *arch = orr_calibration_arch(pricer->calibration, a, &kin);
-    if (arch == NULL) {
+    orr_machine machine = orr_scheme_machine(a, row->dtype, dtype);
+    orr_experts_shape shape = orr_kernel_experts(row, class, orr_stored_bytes(dtype));
+    *time = orr_experts_time_s(&fit->constants, &machine, &shape);
+    *relerr =
+        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    return true;
+}
+
+static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                           const orr_kernel_row *row, double *time, double *relerr) {
+    double apart = 0;
+    orr_exchange_shape shape = orr_kernel_exchange(row);
+    const orr_exchange_fit *fit = orr_calibration_exchange(
+        pricer->calibration, a, row->kernel, shape.nodes > 1 ? "across" : "inside", &apart);
+    if (fit == NULL) {
         return false;
     }
-    static const double GROUP_S = 5e-6; /* kernels.md §3: launches of one library call */
-    *time = *time / arch->grouped_frac + GROUP_S * row->shape.gemm.batch;
-    *relerr = root_sum(*relerr, arch->grouped_error_frac);
+    *time = orr_exchange_time_s(&fit->constants, &shape);
+    *relerr =
+        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
     return true;
 }
 
@@ -155,12 +178,12 @@ bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const o
     }
     switch (class) {
     case ORR_KERNELS_GEMM: return price_gemm(pricer, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_GROUPED_GEMM: return price_grouped(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_GROUPED_GEMM:
+    case ORR_KERNELS_MOE_FUSED: return price_experts(pricer, class, a, row, time_s, relerr_frac);
     case ORR_KERNELS_ATTENTION: return price_attention(pricer, a, row, time_s, relerr_frac);
     case ORR_KERNELS_MEMOPS: return price_memop(pricer, a, row, time_s, relerr_frac);
     case ORR_KERNELS_COLLECTIVES: return price_collective(pricer, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_MOE_FUSED:
-    case ORR_KERNELS_EP_ALLTOALL:
+    case ORR_KERNELS_EP_ALLTOALL: return price_exchange(pricer, a, row, time_s, relerr_frac);
     case ORR_KERNELS_COUNT: break;
     }
     return false;

@@ -69,4 +69,10 @@ orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *
 orr_status orr_kernel_rows_next(orr_kernel_rows *rows, orr_kernel_row *out, bool *more,
                                 orr_err *err);
 
+/* What the experts model needs of a row of grouped_gemm or moe_fused, by the bytes of a stored
+ * weight. */
+orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class class,
+                                     double weight_bytes);
+orr_exchange_shape orr_kernel_exchange(const orr_kernel_row *row);
+
 #endif

@@ -130,6 +130,49 @@ typedef struct orr_stream_constants {
 double orr_stream_time_s(const orr_stream_constants *c, const orr_machine *machine, double bytes,
                          double rows);
 
+/* ---- experts as measured -------------------------------------------------------------------- */
+
+typedef struct orr_experts_shape {
+    double tokens;      /* of the layer, before they are copied to experts; 0: a bare product */
+    double rows;        /* token-expert rows of this rank, balanced */
+    double most_rows;   /* no skew brings more */
+    double groups;      /* local experts */
+    double row_flops;   /* of one row through all products */
+    double group_bytes; /* weights of one expert, read; gradients, written */
+    double row_bytes, token_bytes; /* activation traffic */
+    double columns;                /* output columns of all products */
+    double ranks;                  /* that share the experts */
+    bool skewed;                   /* routing by a power law */
+} orr_experts_shape;
+typedef struct orr_experts_constants {
+    double start_s;
+    double efficiency; /* of peak */
+    double hbm_frac;   /* of HBM bandwidth */
+    double pad_rows;   /* lost in the tiles of a group */
+    double group_s;    /* each group with rows */
+    double norm;       /* how sharply the slower of arithmetic and memory decides */
+    double skew;       /* load of the fullest rank: ranks^skew */
+    double activation; /* activation traffic by its least */
+    double token_s;    /* routing and sorting a token */
+    double wave;       /* share of a wave of tiles lost at the end */
+} orr_experts_constants;
+double orr_experts_time_s(const orr_experts_constants *c, const orr_machine *machine,
+                          const orr_experts_shape *shape);
+
+/* Dispatch and combine of an expert-parallel layer, together. */
+typedef struct orr_exchange_shape {
+    double ranks, nodes, tokens, hidden, topk, experts;
+    double units; /* SMs given to it */
+} orr_exchange_shape;
+typedef struct orr_exchange_constants {
+    double start_s, rank_s, node_s;
+    double link_Bps, unit_Bps, nic_Bps; /* inside the domain, of one SM, between domains */
+    double norm;
+    double token_bytes; /* beside the hidden state */
+    double own_copies;  /* a token costs by this many more than the ranks it goes to */
+} orr_exchange_constants;
+double orr_exchange_time_s(const orr_exchange_constants *c, const orr_exchange_shape *shape);
+
 /* ---- collectives ---------------------------------------------------------------------------- */
 
 /* Two protocols, the faster wins: t = min over both of start + busfactor·bytes/Bps. */

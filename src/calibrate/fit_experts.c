@@ -1,0 +1,170 @@
+/* Constants of grouped products, whole MoE layers and the token exchange, per device and library.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "calibrate/calibrate_int.h"
+
+enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
+static const double TRAINING_WEIGHT = 1.5;
+
+typedef struct experts_sample {
+    orr_sample head;
+    orr_experts_shape shape;
+} experts_sample;
+typedef struct exchange_sample {
+    orr_sample head;
+    orr_exchange_shape shape;
+} exchange_sample;
+
+size_t orr_experts_sample_bytes(void) {
+    return sizeof(experts_sample);
+}
+
+size_t orr_exchange_sample_bytes(void) {
+    return sizeof(exchange_sample);
+}
+
+#define PARAMETER(T, key, member, way, from, least, most)                                          \
+    {.name = (key),                                                                                \
+     .offset = offsetof(T, member),                                                                \
+     .scale = (way),                                                                               \
+     .start = (from),                                                                              \
+     .low = (least),                                                                               \
+     .high = (most),                                                                               \
+     .pull = 0.1}
+#define EXPERTS(key, member, from, least, most)                                                    \
+    PARAMETER(orr_experts_constants, key, member, ORR_SCALE_LOG, from, least, most)
+#define EXCHANGE(key, member, from, least, most)                                                   \
+    PARAMETER(orr_exchange_constants, key, member, ORR_SCALE_LOG, from, least, most)
+
+static const orr_parameter EXPERTS_PARAMETERS[] = {
+    EXPERTS("start_s", start_s, 1e-5, 1e-7, 1e-2),
+    EXPERTS("efficiency", efficiency, 0.6, 1e-3, 10),
+    EXPERTS("hbm_frac", hbm_frac, 0.7, 0.02, 20),
+    EXPERTS("pad_rows", pad_rows, 30, 0.01, 1e3),
+    EXPERTS("group_s", group_s, 5e-8, 1e-10, 1e-3),
+    EXPERTS("norm", norm, 3, 0.5, 40),
+    EXPERTS("skew", skew, 0.3, 0.01, 1),
+    EXPERTS("activation", activation, 1, 0.01, 100),
+    EXPERTS("token_s", token_s, 1e-10, 1e-13, 1e-6),
+    EXPERTS("wave", wave, 0.3, 1e-3, 20),
+};
+static const orr_parameter EXCHANGE_PARAMETERS[] = {
+    EXCHANGE("start_s", start_s, 5e-5, 1e-6, 1e-2),
+    EXCHANGE("rank_s", rank_s, 5e-7, 1e-10, 1e-4),
+    EXCHANGE("node_s", node_s, 1e-6, 1e-9, 1e-3),
+    EXCHANGE("link_rate_Bps", link_Bps, 4e11, 1e9, 1e14),
+    EXCHANGE("unit_rate_Bps", unit_Bps, 2e10, 1e8, 1e13),
+    EXCHANGE("nic_rate_Bps", nic_Bps, 4e10, 1e9, 1e13),
+    EXCHANGE("norm", norm, 4, 0.5, 40),
+    EXCHANGE("token_bytes", token_bytes, 500, 1, 1e5),
+    EXCHANGE("own_copies", own_copies, 1, 0.01, 50),
+};
+
+static double experts_model(const void *constants, const void *sample, const void *machine) {
+    return orr_experts_time_s((const orr_experts_constants *)constants,
+                              (const orr_machine *)machine,
+                              &((const experts_sample *)sample)->shape);
+}
+
+static double exchange_model(const void *constants, const void *sample, const void *unused) {
+    (void)unused;
+    return orr_exchange_time_s((const orr_exchange_constants *)constants,
+                               &((const exchange_sample *)sample)->shape);
+}
+
+static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_fit_task *task, void *constants,
+                    const orr_machine *machine, orr_tree *fits) {
+    task->sample = bin->sample;
+    task->count = bin->count;
+    (void)orr_robust_fit_most(task, MOST_SAMPLES, constants);
+    orr_validated validated;
+    orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, constants, &validated);
+    orr_tree *record = orr_put_head(arena, bin, machine, &validated);
+    orr_tree_put_text(arena, record, "kernel", bin->kernel);
+    orr_tree_put_text(arena, record, "scheme", bin->scheme);
+    orr_put_parameters(arena, record, task, constants);
+    orr_tree_push(arena, fits, record);
+}
+
+orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                 orr_err *err) {
+    orr_kernel_row row;
+    for (bool more = true; more;) {
+        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
+        orr_dtype dtype;
+        if (!more || !(row.time_s > 0) || !orr_scheme_dtype(row.dtype, &dtype)) {
+            continue;
+        }
+        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, row.dtype,
+                                  orr_source_stem(bins->arena, row.source), (uint32_t)dtype);
+        if (bin != NULL) {
+            orr_experts_shape shape =
+                orr_kernel_experts(&row, rows->class, orr_stored_bytes(dtype));
+            *(experts_sample *)orr_bin_add(bins, bin) = (experts_sample){
+                .head = {.time_s = row.time_s,
+                         .weight = row.training ? TRAINING_WEIGHT : 1,
+                         .block = orr_block_of(shape.group_bytes, shape.groups, shape.ranks),
+                         .training = row.training},
+                .shape = shape};
+        }
+    }
+    for (uint32_t i = 0; i < bins->count; i++) {
+        const orr_bin *bin = &bins->bin[i];
+        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS) {
+            orr_machine machine =
+                orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
+            orr_experts_constants constants = {0};
+            orr_fit_task task = {.parameter = EXPERTS_PARAMETERS,
+                                 .parameter_count =
+                                     sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
+                                 .constants_bytes = sizeof constants,
+                                 .sample_bytes = sizeof(experts_sample),
+                                 .model = experts_model,
+                                 .user = &machine};
+            fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
+        }
+    }
+    return ORR_OK;
+}
+
+orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
+                                  orr_err *err) {
+    orr_kernel_row row;
+    for (bool more = true; more;) {
+        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
+        /* a row with one leg alone is a figure of another kind */
+        if (!more || !(row.shape.exchange.dispatch_s > 0 && row.shape.exchange.combine_s > 0) ||
+            !(row.time_s > 0)) {
+            continue;
+        }
+        orr_exchange_shape shape = orr_kernel_exchange(&row);
+        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel,
+                                  shape.nodes > 1 ? "across" : "inside", row.source, 0);
+        if (bin != NULL) {
+            *(exchange_sample *)orr_bin_add(bins, bin) = (exchange_sample){
+                .head = {.time_s = row.time_s,
+                         .weight = row.training ? TRAINING_WEIGHT : 1,
+                         .block = orr_block_of(shape.hidden, shape.topk, shape.tokens),
+                         .training = row.training},
+                .shape = shape};
+        }
+    }
+    for (uint32_t i = 0; i < bins->count; i++) {
+        const orr_bin *bin = &bins->bin[i];
+        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS) {
+            orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
+            orr_exchange_constants constants = {0};
+            orr_fit_task task = {.parameter = EXCHANGE_PARAMETERS,
+                                 .parameter_count =
+                                     sizeof EXCHANGE_PARAMETERS / sizeof *EXCHANGE_PARAMETERS,
+                                 .constants_bytes = sizeof constants,
+                                 .sample_bytes = sizeof(exchange_sample),
+                                 .model = exchange_model};
+            fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
+        }
+    }
+    return ORR_OK;
+}
