@@ -180,14 +180,14 @@ int orr_measure_step(orr_measurer *m) {
                                       m->identity.ranks));
         return ORR_BACKEND_OK;
     }
-    if (orr_link(m->linker, m->arena, resolved, NULL, &program, &err) != ORR_OK) {
+    stepper *s = ORR_NEW(m->arena, stepper);
+    if (orr_link(m->linker, m->arena, resolved, NULL, &program, &err) != ORR_OK ||
+        orr_order_ops(program.order, m->arena, &s->order, &err) != ORR_OK) {
         orr_note_gap(m, "a whole step", err.message);
         return ORR_BACKEND_OK;
     }
-    stepper *s = ORR_NEW(m->arena, stepper);
     s->m = m;
     s->program = &program;
-    s->order = orr_order_look(program.order);
     s->stride = plan->gpus / plan->pipe.pp;
     s->stage = m->identity.rank / s->stride;
     s->hop_bytes =

@@ -211,6 +211,24 @@ static void the_null_back_end_shows_the_harness(void **state) {
     orr_arena_free(arena);
 }
 
+/* Long schedules are linked without their ops, which a step needs written out. */
+static void a_step_of_many_micro_batches_is_run_whole(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_measure_request request = {
+        .parts = ORR_MEASURE_STEP, .repeats = 3, .limit_s = 20, .sweep_bytes = 1 << 20};
+    assert_int_equal(orr_backend_find(arena, "null", &request.backend, NULL), ORR_OK);
+    const orr_resolved *target =
+        resolve(arena, "{model: llama-3.1-8b, hardware: h100, software: executor, gpus: 1, mbs: 1, "
+                       "gbs: 64, seq: 4096}");
+    orr_scope_of(arena, target, 1, &request.scope);
+    orr_measure_result r;
+    assert_int_equal(orr_measure(arena, &request, &r, NULL), ORR_OK);
+    assert_int_equal(r.step_samples, 3);
+    assert_int_equal(orr_tree_size(r.gaps), 0);
+    orr_arena_free(arena);
+}
+
 static void what_was_recorded_is_replayed(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -242,6 +260,7 @@ int main(void) {
         cmocka_unit_test(an_op_without_memory_is_a_gap_and_the_rest_goes_on),
         cmocka_unit_test(the_null_back_end_shows_the_harness),
         cmocka_unit_test(what_was_recorded_is_replayed),
+        cmocka_unit_test(a_step_of_many_micro_batches_is_run_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
