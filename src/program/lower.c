@@ -91,7 +91,8 @@ static orr_status check_sizes(const orr_object_key *key, orr_err *err) {
     widest = orr_max_f64(widest, 3.0 * l->mlp.shared_ffn);
     widest = orr_max_f64(widest, orr_max_f64(3.0 * l->mlp.experts, key->vocab));
     widest = orr_max_f64(widest, (double)l->attention.q_lora + l->attention.kv_lora);
-    double elements = tokens * widest * orr_max_u32(1, key->split.etp);
+    double elements = tokens * widest * orr_max_u32(1, key->split.etp) *
+                      (key->variant.static_rows ? key->split.ep : 1);
     bool whole_rows = key->variant.attention != ORR_KERNEL_FLASH;
     double scores = whole_rows ? heads * tokens * key->seq : 0;
     double weights =
@@ -142,6 +143,18 @@ static uint64_t rows_of(const orr_object_key *key, uint64_t tokens) {
     return (uint64_t)ceil(rows);
 }
 
+/* A program whose shapes are fixed when it is compiled keeps room for every token of the group on
+ * one rank, or for as many as its experts can be chosen by. Products skip the empty slots, passes
+ * over memory do not. */
+static uint64_t slots_of(const orr_object_key *key, uint64_t rows) {
+    const orr_mlp *mlp = &key->layer.mlp;
+    if (!key->variant.static_rows || key->variant.capacity || key->split.ep <= 1) {
+        return rows;
+    }
+    double worst = orr_min_f64(key->split.ep, (double)mlp->experts / mlp->topk);
+    return orr_max_u64(rows, (uint64_t)((double)rows / orr_split_load(&key->split) * worst));
+}
+
 static orr_sizes sizes_of(const orr_object_key *key) {
     const orr_layer *l = &key->layer;
     const orr_attention *a = &l->attention;
@@ -159,6 +172,7 @@ static orr_sizes sizes_of(const orr_object_key *key) {
     if (mlp->experts > 0) {
         z.copies = rows_of(key, z.sharded);
         z.rows = z.copies * split->etp;
+        z.slots = slots_of(key, z.rows);
         z.experts = mlp->experts / split->ep;
         z.expert_h = mlp->latent > 0 ? mlp->latent : z.h;
         z.expert_ffn = mlp->expert_ffn / split->etp;

@@ -21,6 +21,7 @@ typedef struct orr_sizes {
     uint64_t vocab;    /* v, or all of it where the loss gathers */
     uint64_t copies;   /* of tokens that a rank sends out, padding included */
     uint64_t rows;     /* r: token copies that reach this rank's experts */
+    uint64_t slots;    /* of the buffers they lie in: r, or the most that could ever reach it */
     uint64_t experts;  /* on this rank */
     uint64_t expert_h; /* width that experts read and write */
     uint64_t expert_ffn, shared_ffn;

@@ -125,7 +125,8 @@ static void add_permute(orr_builder *b, bool out) {
         return;
     }
     double tokens = (double)(z->sharded * z->expert_h);
-    double copies = (double)(z->copies * z->expert_h);
+    /* copies are made where they are sent from, or out of what arrived once */
+    double copies = (double)((sends_once(b) ? z->slots : z->copies) * z->expert_h);
     uint32_t kernels = b->key->variant.fused_permute ? 1 : 4;
     double bytes = out ? 2 * (copies + tokens) : 2 * copies;
     uint16_t name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE;
@@ -140,7 +141,7 @@ static void add_sort(orr_builder *b, bool out) {
     bool exchanges =
         b->key->split.ep > 1 && b->key->variant.dispatch == ORR_DISPATCH_ALLTOALL && z->experts > 1;
     if (exchanges) {
-        double bytes = 4 * (double)(z->rows * z->expert_h);
+        double bytes = 4 * (double)(z->slots * z->expert_h);
         uint16_t name = out ? ORR_N_SORT : ORR_N_UNSORT;
         orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
                        1);
@@ -162,7 +163,7 @@ static void add_experts(orr_builder *b) {
     orr_own_linear(b, ORR_OWN_EXPERT, up, z->expert_h, mlp->bias ? up : 0, ORR_OWN_EXPERT, experts);
     uint16_t outer = b->modules;
     b->modules |= ORR_MODULE_MOE_ACT;
-    orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->rows * (double)z->expert_ffn);
+    orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->slots * (double)z->expert_ffn);
     b->modules = outer;
     orr_add_linear(b, (orr_linear){.name = ORR_N_EXPERT_FC2,
                                    .tokens = z->rows,

@@ -294,7 +294,7 @@ static void keep_moe(orr_builder *b) {
         uint64_t columns = 2 * (uint64_t)mlp->experts + 1;
         orr_keep(b, ORR_N_DISPATCH, ORR_N_T_ROW_MAP, 4 * z->sharded * columns, dropped, 0);
     } else {
-        orr_keep(b, ORR_N_DISPATCH, ORR_N_T_INDEX, 16 * z->rows, dropped, 0);
+        orr_keep(b, ORR_N_DISPATCH, ORR_N_T_INDEX, 16 * z->slots, dropped, 0);
     }
     if (z->expert_h != z->h) {
         if (b->low) { /* else the router has it */
@@ -302,13 +302,13 @@ static void keep_moe(orr_builder *b) {
         }
         orr_keep_input(b, ORR_N_LATENT_UP, z->sharded * z->expert_h, dropped);
     }
-    orr_keep_input(b, ORR_N_EXPERT_FC1, z->rows * z->expert_h, dropped);
-    orr_keep(b, ORR_N_EXPERT_ACT, ORR_N_T_PROBS32, 4 * z->rows, dropped, 0);
-    keep_activation(b, ORR_N_EXPERT_ACT, ORR_N_EXPERT_FC2, z->rows, z->expert_ffn, dropped,
+    orr_keep_input(b, ORR_N_EXPERT_FC1, z->slots * z->expert_h, dropped);
+    orr_keep(b, ORR_N_EXPERT_ACT, ORR_N_T_PROBS32, 4 * z->slots, dropped, 0);
+    keep_activation(b, ORR_N_EXPERT_ACT, ORR_N_EXPERT_FC2, z->slots, z->expert_ffn, dropped,
                     MOE_ACT);
     /* Weighted after fc2: its output and 16-bit weights. Fused dispatch weights on its own. */
     if (!variant->probs_in_activation && variant->dispatch < ORR_DISPATCH_DEEPEP) {
-        orr_keep(b, ORR_N_COMBINE, ORR_N_T_ROWS, 2 * z->rows * z->expert_h + 2 * z->rows, dropped,
+        orr_keep(b, ORR_N_COMBINE, ORR_N_T_ROWS, 2 * z->slots * z->expert_h + 2 * z->slots, dropped,
                  0);
     }
     if (z->shared_ffn > 0) {

@@ -29,9 +29,9 @@ static uint64_t moe_backward(const orr_builder *b) {
     const orr_sizes *z = &b->size;
     const orr_split *split = &b->key->split;
     bool gated = b->key->layer.mlp.gated;
-    uint64_t rows = 2 * z->rows * z->expert_h;
+    uint64_t rows = 2 * z->slots * z->expert_h;
     uint64_t exchange = split->ep > 1 || split->etp > 1 ? 2 * rows : rows;
-    uint64_t routed = feed_backward(z->rows * z->expert_ffn, gated, rows);
+    uint64_t routed = feed_backward(z->slots * z->expert_ffn, gated, rows);
     uint64_t shared = feed_backward(z->n * z->shared_ffn, gated, gathered_gradient(b));
     return orr_max_u64(orr_max_u64(exchange, routed), shared);
 }
@@ -92,7 +92,7 @@ static uint64_t attention_backward(const orr_builder *b) {
 static uint64_t moe_forward(const orr_builder *b) {
     const orr_sizes *z = &b->size;
     const orr_split *split = &b->key->split;
-    uint64_t rows = 2 * z->rows * z->expert_h, stream = 2 * z->sharded * z->h;
+    uint64_t rows = 2 * z->slots * z->expert_h, stream = 2 * z->sharded * z->h;
     uint64_t group = split->ep * split->etp, received = rows;
     if (b->key->variant.dispatch == ORR_DISPATCH_ALLGATHER) {
         return rows + 2 * group * stream + 3 * stream;
@@ -120,7 +120,7 @@ static uint64_t pending_weight_gradients(const orr_builder *b) {
             uint64_t kept = gathers ? b->size.sharded : op->shape.gemm.k;
             bytes += 2 * (op->shape.gemm.k * op->shape.gemm.m + kept * op->shape.gemm.n);
         } else if (op->kind == ORR_OP_GROUPED_GEMM) {
-            bytes += 2 * b->size.rows * (op->shape.gemm.m + op->shape.gemm.n);
+            bytes += 2 * b->size.slots * (op->shape.gemm.m + op->shape.gemm.n);
         }
     }
     return bytes;

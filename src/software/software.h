@@ -84,7 +84,8 @@ typedef struct orr_variant {
     uint8_t separate_projections; /* q, k, v and gate, up are products of their own */
     uint8_t capacity; /* of a plan: experts' rows are padded to a capacity, the rest dropped */
     uint8_t einsum_dispatch; /* tokens reach padded experts through products with one-hot masks */
-    uint8_t reserved[3];
+    uint8_t static_rows;     /* shapes are compiled: dropless experts work in worst-case buffers */
+    uint8_t reserved[2];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).

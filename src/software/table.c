@@ -72,6 +72,8 @@ static const orr_field variant_fields[] = {
     FLAG("fused_permute", variant.fused_permute, "MoE permutation kernels are fused."),
     FLAG("einsum_dispatch", variant.einsum_dispatch,
          "Tokens reach padded experts through products with one-hot masks."),
+    FLAG("static_rows", variant.static_rows,
+         "Shapes are compiled: without a capacity, experts work in buffers for the worst case."),
     FLAG("probs_in_activation", variant.probs_in_activation,
          "MoE probabilities are applied before the second matmul."),
     FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),

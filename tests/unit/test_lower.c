@@ -179,6 +179,34 @@ static void experts_exchange_tokens(void **state) {
     orr_arena_free(l.arena);
 }
 
+/* Compiled shapes: room for min(ep, E/k) times the mean, of which products read the mean. */
+static void compiled_shapes_hold_the_worst_case(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    orr_plan *plan = &f.resolved.plan;
+    for (uint32_t ep = 1; ep <= 8; ep *= 2) {
+        plan->split.ep = (uint16_t)ep;
+        plan->variant.static_rows = 0;
+        lowered exact = lower_layer(plan, &f.kind[0]);
+        plan->variant.static_rows = 1;
+        lowered worst = lower_layer(plan, &f.kind[0]);
+        double factor = ep < 4 ? ep : 4;
+        assert_true(find_op(worst.object, 0, ORR_OP_MEMORY, "moe.experts.act")->bytes ==
+                    factor * find_op(exact.object, 0, ORR_OP_MEMORY, "moe.experts.act")->bytes);
+        const orr_op *fc1 = find_op(worst.object, 0, ORR_OP_GROUPED_GEMM, "moe.experts.fc1");
+        assert_int_equal(fc1->shape.gemm.m * fc1->shape.gemm.batch, 4 * 4096);
+        orr_arena_free(worst.arena);
+        plan->variant.capacity = 1; /* bounds the rows, so nothing is kept free */
+        worst = lower_layer(plan, &f.kind[0]);
+        assert_true(find_op(worst.object, 0, ORR_OP_MEMORY, "moe.experts.act")->bytes ==
+                    find_op(exact.object, 0, ORR_OP_MEMORY, "moe.experts.act")->bytes);
+        plan->variant.capacity = 0;
+        orr_arena_free(worst.arena);
+        orr_arena_free(exact.arena);
+    }
+}
+
 static void shared_experts_run_beside(void **state) {
     (void)state;
     fixture f;
@@ -342,6 +370,7 @@ int main(void) {
         cmocka_unit_test(dense_layer_over_tp),
         cmocka_unit_test(context_parallel_exchanges),
         cmocka_unit_test(experts_exchange_tokens),
+        cmocka_unit_test(compiled_shapes_hold_the_worst_case),
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),
