@@ -46,6 +46,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_LLM = 1 << 16,      /* a language model that questions the search */
     ORR_ARGS_DOCTOR = 1 << 17,   /* an endpoint of one */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
+    ORR_ARGS_TRAINING = 1 << 18, /* tokens to train on, and prices */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
@@ -141,6 +142,11 @@ orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *out
 /* layout auto: keys with the layout string that stands for it; its gain becomes an assumption. */
 bool orr_layout_is_auto(const orr_tree *keys);
 orr_status orr_layout_auto(orr_job *job, const orr_tree *keys, const orr_tree **out, orr_err *err);
+
+/* training.c: result.training, when the call says how many tokens. */
+orr_status orr_job_put_training(orr_job *job, const orr_projection *projection, orr_err *err);
+void orr_training_arguments(orr_arena *arena, orr_tree *fields);
+bool orr_is_training_argument(const char *key);
 
 orr_status orr_command_schedule(orr_job *job, orr_err *err);
 /* Its fields besides the plan's, appended. */

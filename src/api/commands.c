@@ -7,7 +7,8 @@
 const orr_command orr_command_table[] = {
     {"project", "plan", "how fast a plan runs, whether it fits, and why",
      "--model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192",
-     ORR_ARGS_PLAN | ORR_ARGS_ANCHOR | ORR_ARGS_EVIDENCE, orr_command_project, NULL},
+     ORR_ARGS_PLAN | ORR_ARGS_ANCHOR | ORR_ARGS_EVIDENCE | ORR_ARGS_TRAINING, orr_command_project,
+     NULL},
     {"memory", "plan", "bytes on every rank, and what they are",
      "--model llama-3.1-70b --hardware h100 --gpus 64 --tp 8 --pp 4 --mbs 1 --gbs 64 --seq 8192",
      ORR_ARGS_PLAN | ORR_ARGS_LEDGER, orr_command_memory, NULL},
@@ -152,6 +153,9 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         add_field(arena, fields, "anchor", "text", AS_FLAG,
                   "TOK_S_PER_GPU@GPUS: a measured run of the same plan at another scale (gbs/dp "
                   "kept); corrects compute by one factor");
+    }
+    if ((command->args & ORR_ARGS_TRAINING) != 0) {
+        orr_training_arguments(arena, fields);
     }
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
         add_field(arena, fields, "rank", "text", AS_FLAG,

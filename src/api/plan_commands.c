@@ -60,7 +60,7 @@ static bool is_plan_key(const char *key) {
         }
     }
     return !orr_is_tune_argument(key) && !orr_is_schedule_argument(key) &&
-           !orr_is_llm_argument(key);
+           !orr_is_llm_argument(key) && !orr_is_training_argument(key);
 }
 
 /* Plan keys: those of the file, overridden by those of the call. */
@@ -199,6 +199,7 @@ static orr_status project_unknown(orr_job *job, const orr_resolved *resolved,
     (void)orr_tree_put(job->arena, job->result, "with_full_recompute",
                        orr_projection_write(job->arena, &slow));
     put_fit(job->arena, verdict, &fast.memory, &slow.memory);
+    ORR_TRY(orr_job_put_training(job, &fast, err));
     orr_job_warn(job, "recompute-unknown", "recompute",
                  "recompute is not stated: the figures are for none, the interval reaches to full");
     return ORR_OK;
@@ -221,6 +222,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         ORR_TRY(orr_project(job->ctx->engine, job->arena, &resolved, &anchor, &projection, err));
         job->result = orr_projection_write(job->arena, &projection);
         put_fit(job->arena, verdict, &projection.memory, NULL);
+        ORR_TRY(orr_job_put_training(job, &projection, err));
         ORR_TRY(orr_job_put_evidence(job, &resolved, err));
         ORR_TRY(orr_job_advise(job, &resolved, err));
     } else {

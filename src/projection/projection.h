@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "goodput/goodput.h"
 #include "memory/memory.h"
 #include "timeline/timeline.h"
 
@@ -123,6 +124,10 @@ orr_status orr_project_replay(orr_engine *engine, orr_arena *arena, const orr_re
  * NULL when there is none for its accelerator. */
 orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                                 orr_tree **out, orr_err *err);
+/* The run that trains on so many tokens with steps of this plan, for orr_goodput_find; low and
+ * high: 90 % interval of tokens/s/GPU, 0 without. */
+orr_goodput_run orr_project_run(const orr_resolved *resolved, double tokens, double step_s,
+                                double low, double high);
 /* `result` of the envelope without its verdict, and its `memory` (keys: spec/judging.md). */
 orr_tree *orr_memory_write(orr_arena *arena, const orr_memory *memory, uint32_t pp);
 orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);

@@ -410,6 +410,7 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
         add_headline(page, result);
         add_waterfall(page, result);
         add_provenance(page, result);
+        orr_render_training(page, orr_tree_get(result, "training"));
         orr_render_evidence(page, orr_tree_get(result, "evidence"));
         orr_render_memory_bars(page, orr_tree_get(result, "memory"));
         add_advice(page, orr_tree_get(result, "advice"));
