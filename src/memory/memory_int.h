@@ -96,8 +96,11 @@ typedef struct orr_kind_bytes {
     double dense, expert;
     double dense_aligned, expert_aligned; /* with the gaps of the optimizer's buffer */
     double linear_dense, linear_expert;   /* of them, weights that low precision quantises */
+    double frozen_dense, frozen_expert;   /* bytes of weights that do not train */
     double unit, root;                    /* largest layer; embedding and head */
-    double root_unit;                     /* larger of embedding and head */
+    double frozen_unit, frozen_root;      /* the same of frozen weights, bytes */
+    double frozen_root_unit;
+    double root_unit; /* larger of embedding and head */
     uint32_t shape_count;
     struct orr_weight_shape shape[ORR_MAX_KIND_SHAPES]; /* distinct */
 } orr_kind_bytes;
@@ -147,6 +150,8 @@ typedef enum orr_item {
     ORR_ITEM_PARAMS_DENSE = 0,
     ORR_ITEM_PARAMS_EXPERT,
     ORR_ITEM_PARAMS_PADDING,
+    ORR_ITEM_FROZEN_DENSE,
+    ORR_ITEM_FROZEN_EXPERT,
     ORR_ITEM_GRADS_DENSE,
     ORR_ITEM_GRADS_EXPERT,
     ORR_ITEM_GRADS_PADDING,

@@ -166,25 +166,30 @@ typedef struct share {
 static share share_of(orr_weigher *b) {
     const orr_weighed *w = &b->weighed;
     const orr_plan *plan = w->plan;
-    double dense = 0, expert = 0, kept = 0;
+    double dense = 0, expert = 0, kept = 0, frozen = 0;
     bool twice = orr_schedule_two_way((orr_schedule_kind)plan->pipe.schedule);
     for (uint32_t c = 0; c < plan->pipe.pp * plan->pipe.vpp; c++) {
         const orr_kind_bytes *kind = &b->kind[w->program->chunk[c]];
         dense += kind->dense;
         expert += kind->expert;
         kept += kind->kept;
+        frozen += plan->shard.kind >= ORR_SHARD_ZERO3 ? kind->frozen_dense / w->dense_shards +
+                                                            kind->frozen_expert / w->expert_shards
+                                                      : kind->frozen_dense + kind->frozen_expert;
     }
     double ranks = (twice ? 2.0 : 1.0) * plan->pipe.pp;
     const orr_model *model = w->program->resolved->model;
     if (plan->pipe.pp > 1 && (model->tied || model->mtp_layers > 0)) {
         /* where first and last stage share a rank, matrices that others copy are there once */
-        double copied = 0;
+        double copied = 0, frozen_copied = 0;
         for (uint32_t k = 0; k < w->program->chunk_kind_count; k++) {
             copied = orr_max_f64(copied, b->kind[k].root_unit);
+            frozen_copied = orr_max_f64(frozen_copied, b->kind[k].frozen_root_unit);
         }
         dense = orr_max_f64(0, dense - 2 * ranks / plan->pipe.pp * copied);
+        frozen = orr_max_f64(0, frozen - 2 * ranks / plan->pipe.pp * frozen_copied);
     }
-    return (share){state_bytes(w, dense, expert) / ranks, kept, ranks};
+    return (share){(state_bytes(w, dense, expert) + frozen) / ranks, kept, ranks};
 }
 
 static const double rounding = 1 - 1e-9;

@@ -2,6 +2,8 @@
  * is sums over live vectors. */
 #include "memory/memory_int.h"
 
+#include <math.h>
+
 #include "base/num.h"
 
 enum { ROUND_BYTES = 512 /* memory.md §6.2 */ };
@@ -214,6 +216,27 @@ static void add_shapes(orr_kind_bytes *kind, const orr_object *object) {
     }
 }
 
+/* Bytes that frozen weights rest in: linears in their own format. */
+static double frozen_bytes(const orr_plan *plan, uint64_t all, uint64_t linear) {
+    double low = plan->numeric.param_bytes == 1 ? 1 : orr_base_bytes(plan->lora.base);
+    return ceil(low * (double)linear) + 2 * (double)(all - linear);
+}
+
+static void add_frozen(const orr_weighed *w, orr_kind_bytes *kind, const orr_object *object,
+                       double count) {
+    const orr_params *p = &object->params;
+    double dense = frozen_bytes(w->plan, p->frozen_dense, p->frozen_linear_dense);
+    double expert = frozen_bytes(w->plan, p->frozen_expert, p->frozen_linear_expert);
+    kind->frozen_dense += count * dense;
+    kind->frozen_expert += count * expert;
+    if (object->key.what == ORR_OBJECT_EMBEDDING || object->key.what == ORR_OBJECT_HEAD) {
+        kind->frozen_root += count * (dense + expert);
+        kind->frozen_root_unit = orr_max_f64(kind->frozen_root_unit, dense + expert);
+    } else {
+        kind->frozen_unit = orr_max_f64(kind->frozen_unit, dense + expert);
+    }
+}
+
 static void add_params(orr_kind_bytes *kind, const orr_object *object, double count) {
     double dense = (double)object->params.dense, expert = (double)object->params.expert;
     double dense_aligned = 0, expert_aligned = 0, linear_dense = 0, linear_expert = 0;
@@ -239,7 +262,7 @@ static void add_params(orr_kind_bytes *kind, const orr_object *object, double co
 }
 
 /* What does not depend on recompute. */
-static void weigh_params(orr_kind_bytes *kind, const orr_chunk *chunk) {
+static void weigh_params(const orr_weighed *w, orr_kind_bytes *kind, const orr_chunk *chunk) {
     kind->chunk = chunk;
     for (uint32_t p = 0; p < chunk->part_count; p++) {
         const orr_object *object = chunk->part[p].object;
@@ -253,6 +276,9 @@ static void weigh_params(orr_kind_bytes *kind, const orr_chunk *chunk) {
         }
         add_shapes(kind, object);
         add_params(kind, object, chunk->part[p].count);
+        if (w->plan->lora.rank > 0) {
+            add_frozen(w, kind, object, chunk->part[p].count);
+        }
     }
 }
 
@@ -275,7 +301,7 @@ void orr_memory_weigh_params(orr_weighed *w, const orr_program *program) {
     w->expert_shards = orr_plan_expert_shards(plan);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         w->kind[k] = (orr_kind_bytes){0};
-        weigh_params(&w->kind[k], &program->chunk_kind[k]);
+        weigh_params(w, &w->kind[k], &program->chunk_kind[k]);
     }
 }
 

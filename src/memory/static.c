@@ -13,6 +13,8 @@ static const struct {
     [ORR_ITEM_PARAMS_DENSE] = {"parameters: dense", ORR_PART_PARAMS},
     [ORR_ITEM_PARAMS_EXPERT] = {"parameters: experts", ORR_PART_PARAMS},
     [ORR_ITEM_PARAMS_PADDING] = {"parameters: padding of the buffer", ORR_PART_PARAMS},
+    [ORR_ITEM_FROZEN_DENSE] = {"frozen parameters: dense", ORR_PART_PARAMS},
+    [ORR_ITEM_FROZEN_EXPERT] = {"frozen parameters: experts", ORR_PART_PARAMS},
     [ORR_ITEM_GRADS_DENSE] = {"gradients: dense", ORR_PART_GRADS},
     [ORR_ITEM_GRADS_EXPERT] = {"gradients: experts", ORR_PART_GRADS},
     [ORR_ITEM_GRADS_PADDING] = {"gradients: padding of the buffer", ORR_PART_GRADS},
@@ -60,6 +62,7 @@ typedef struct elements {
     double buffer; /* as gradient and parameter buffers hold them */
     double state;  /* as the optimizer of the fullest rank holds them */
     double linear; /* of `real`, weights that low precision quantises */
+    double frozen; /* bytes that do not train */
 } elements;
 
 /* Buckets as large as Megatron makes them; the spec's figure, not a fit (memory.md §2.1). */
@@ -100,6 +103,7 @@ static elements group_elements(const orr_weighed *w, uint32_t rank, bool expert)
         sum.real += real;
         sum.linear += expert ? kind->linear_expert : kind->linear_dense;
         sum.buffer += buffer;
+        sum.frozen += expert ? kind->frozen_expert : kind->frozen_dense;
         sum.state += padded ? orr_min_f64(real, buffer / shards) : real;
     }
     if (plan->shard.kind == ORR_SHARD_ZERO2 || shards_params(plan)) {
@@ -149,9 +153,12 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     double params_dense = param_bytes(w, dense.real, dense.linear);
     double params_expert = param_bytes(w, expert.real, expert.linear);
     double grads_dense = dense.real, grads_expert = expert.real;
+    double frozen_dense = dense.frozen, frozen_expert = expert.frozen;
     if (shards_params(plan)) {
         params_dense = share(params_dense, w->dense_shards);
         params_expert = share(params_expert, w->expert_shards);
+        frozen_dense = share(frozen_dense, w->dense_shards);
+        frozen_expert = share(frozen_expert, w->expert_shards);
     }
     if (shards_params(plan) || plan->shard.kind == ORR_SHARD_ZERO2) {
         grads_dense = dense.state;
@@ -165,6 +172,8 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     item[ORR_ITEM_PARAMS_DENSE] = params_dense;
     item[ORR_ITEM_PARAMS_EXPERT] = params_expert;
     item[ORR_ITEM_PARAMS_PADDING] = numeric->param_bytes * padding;
+    item[ORR_ITEM_FROZEN_DENSE] = frozen_dense;
+    item[ORR_ITEM_FROZEN_EXPERT] = frozen_expert;
     item[ORR_ITEM_GRADS_DENSE] = numeric->grad_bytes * grads_dense;
     item[ORR_ITEM_GRADS_EXPERT] = numeric->grad_bytes * grads_expert;
     item[ORR_ITEM_GRADS_PADDING] = numeric->grad_bytes * padding;
@@ -206,13 +215,19 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
     const uint32_t vpp = plan->pipe.vpp;
     const double grad = plan->numeric.grad_bytes, gathered = 2;
     double unit = 0, root = 0, root_unit = 0, largest[3] = {0}, all = 0;
+    double frozen_unit = 0, frozen_root = 0,
+           frozen_root_unit = 0; /* bytes as they rest, gathered like the others */
     for (uint32_t c = 0; c < vpp; c++) {
         const orr_kind_bytes *kind = &w->kind[w->program->chunk[rank * vpp + c]];
         double chunk = kind->dense + kind->expert;
+        frozen_unit = orr_max_f64(frozen_unit, kind->frozen_unit);
+        frozen_root += kind->frozen_root;
+        frozen_root_unit = orr_max_f64(frozen_root_unit, kind->frozen_root_unit);
         unit = orr_max_f64(unit, kind->unit);
         root += kind->root;
         root_unit = orr_max_f64(root_unit, kind->root_unit);
         all += chunk;
+        chunk += (kind->frozen_dense + kind->frozen_expert) / gathered;
         for (uint32_t k = 0; k < 3; k++) {
             double lower = orr_min_f64(chunk, largest[k]);
             largest[k] = orr_max_f64(chunk, largest[k]);
@@ -239,9 +254,12 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
     }
     if (root_bytes <= 0) { /* embedding and head are units of their own */
         unit = orr_max_f64(unit, root_unit);
+        frozen_unit = orr_max_f64(frozen_unit, frozen_root_unit);
+        frozen_root = 0;
     }
-    out->item[ORR_ITEM_FSDP_UNIT] = floor(unit_bytes * unit);
-    out->item[ORR_ITEM_FSDP_ROOT] = floor(root_bytes * root);
+    /* in use and on its way */
+    out->item[ORR_ITEM_FSDP_UNIT] = floor(unit_bytes * unit) + 2 * frozen_unit;
+    out->item[ORR_ITEM_FSDP_ROOT] = floor(root_bytes * root) + frozen_root;
 }
 
 /* One dummy a distinct shape, on this rank, whatever the number of layers (memory.md §5). */

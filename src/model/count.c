@@ -132,34 +132,54 @@ static double keys_seen(const orr_attention *a, double seq, bool causal) {
     return window - window * window / (2.0 * seq);
 }
 
-/* Multiply-adds of a layer a token, forward. */
-static double layer_macs(const orr_layer *layer, double seq, bool causal) {
+/* Multiply-adds a token, forward: with weights, and among activations. */
+typedef struct macs {
+    double weights, scores;
+} macs;
+
+static macs layer_macs(const orr_layer *layer, double seq, bool causal) {
     const orr_attention *a = &layer->attention;
     const orr_mlp *m = &layer->mlp;
     double idle = (double)(m->experts - m->topk) * (double)expert_params(layer);
     /* Vectors (norms, biases) take no matmul, but are below a thousandth of the matrices. */
-    double macs =
-        (double)orr_layer_params(layer) - idle -
-        (double)(layer->norms * norm_params(layer->hidden, layer->norm, layer->norm_bare));
+    macs sum = {.weights = (double)orr_layer_params(layer) - idle -
+                           (double)(layer->norms *
+                                    norm_params(layer->hidden, layer->norm, layer->norm_bare))};
     if (a->kind == ORR_ATTENTION_GQA || a->kind == ORR_ATTENTION_MLA) {
-        macs += (double)a->heads * (a->head_dim + a->v_dim) * keys_seen(a, seq, causal);
+        sum.scores = (double)a->heads * (a->head_dim + a->v_dim) * keys_seen(a, seq, causal);
     } else if (a->kind == ORR_ATTENTION_LINEAR) {
         double products = a->linear == ORR_LINEAR_MAMBA2 ? 2 : 3; /* update, read, correction */
-        macs += products * a->heads * a->head_dim * (double)a->v_dim;
+        sum.scores = products * a->heads * a->head_dim * (double)a->v_dim;
     }
-    return macs;
+    return sum;
 }
 
-double orr_model_flops_per_token(const orr_model *model, uint32_t seq, bool causal) {
+static void add_macs(macs *sum, macs layer, double count) {
+    sum->weights += count * layer.weights;
+    sum->scores += count * layer.scores;
+}
+
+static macs model_macs(const orr_model *model, uint32_t seq, bool causal) {
     double head = (double)model->vocab * model->hidden;
-    double macs = head + (model->encoder ? (double)model->hidden * model->hidden : 0);
+    macs sum = {.weights = head + (model->encoder ? (double)model->hidden * model->hidden : 0)};
     for (uint32_t i = 0; i < model->layers; i++) {
-        macs += layer_macs(&model->kind[model->layer_kind[i]], seq, causal);
+        add_macs(&sum, layer_macs(&model->kind[model->layer_kind[i]], seq, causal), 1);
     }
     if (model->mtp_layers > 0) {
         const orr_layer *last = &model->kind[model->layer_kind[model->layers - 1]];
         double join = 2.0 * model->hidden * model->hidden;
-        macs += model->mtp_layers * (layer_macs(last, seq, causal) + join + head);
+        add_macs(&sum, layer_macs(last, seq, causal), model->mtp_layers);
+        sum.weights += model->mtp_layers * (join + head);
     }
-    return 3 * 2 * macs;
+    return sum;
+}
+
+double orr_model_flops_per_token(const orr_model *model, uint32_t seq, bool causal) {
+    macs sum = model_macs(model, seq, causal);
+    return 3 * 2 * (sum.weights + sum.scores);
+}
+
+double orr_model_frozen_flops_per_token(const orr_model *model, uint32_t seq, bool causal) {
+    macs sum = model_macs(model, seq, causal);
+    return 2 * 2 * sum.weights + 3 * 2 * sum.scores;
 }

@@ -141,6 +141,8 @@ uint64_t orr_layer_params(const orr_layer *layer); /* one layer, all experts */
  * head's matmul counts, the embedding's look-up does not). causal: lower triangle of attention
  * only. */
 double orr_model_flops_per_token(const orr_model *model, uint32_t seq, bool causal);
+/* The same where the weights are frozen: they have no gradients of their own. */
+double orr_model_frozen_flops_per_token(const orr_model *model, uint32_t seq, bool causal);
 
 /* From a parsed file: a Hugging Face config.json (has "model_type" or "architectures"), or an own
  * card (docs/model-card.md). fallback_name is used when the file names none. */

@@ -20,6 +20,7 @@ static const char *const grad_dtypes[] = {"fp32", "bf16", NULL};
 static const char *const param_dtypes[] = {"bf16", "fp32", NULL};
 static const char *const master_dtypes[] = {"fp32", "16bit", "none", NULL};
 static const char *const moment_dtypes[] = {"fp32", "bf16", "fp16", "fp8", "none", NULL};
+static const char *const base_dtypes[] = {"16bit", "int8", "nf4", "nf4-double", NULL};
 static const char *const optimizers[] = {"adam", "adam8bit", "muon", NULL};
 
 static const uint8_t grad_bytes[] = {4, 2}, param_bytes[] = {2, 4}, master_bytes[] = {4, 2, 0},
@@ -137,6 +138,13 @@ static const orr_field fields[KEY_COUNT] = {
             "Layers of each chunk whose activations wait in host memory; default 0."),
     KEY(KEY_OFFLOAD_OPTIMIZER, "offload_optimizer", REAL, offload_optimizer, 0, 1, NULL, NULL,
         "Share of the optimizer's states in host memory; default 0."),
+    TREE_KEY(KEY_LORA, lora,
+             "Low-rank adapters beside frozen weights: a rank, RANK:TARGETS (as 16:q+v), or {rank, "
+             "alpha, targets}; targets: all-linear (default), attention, mlp, q, k, v, o, gate, "
+             "up, down, or qkv and fc1 for one adapter on a fused product; default none."),
+    ENUM_KEY(KEY_BASE_DTYPE, base_dtype, base_dtypes,
+             "Format that frozen linears rest in under lora; nf4 is four bits and a scale each 64 "
+             "weights; default 16bit."),
 };
 
 const char *orr_plan_key_name(plan_key key) {

@@ -111,6 +111,39 @@ typedef struct orr_shard {
     uint8_t reserved[3];
 } orr_shard;
 
+/* Linears that low-rank adapters stand beside, by the part of a layer. One adapter serves a fused
+ * product where it is named as such, else q, k, v and gate, up have one each. */
+typedef enum orr_lora_target {
+    ORR_LORA_Q = 1 << 0,
+    ORR_LORA_K = 1 << 1,
+    ORR_LORA_V = 1 << 2,
+    ORR_LORA_O = 1 << 3,
+    ORR_LORA_GATE = 1 << 4,
+    ORR_LORA_UP = 1 << 5,
+    ORR_LORA_DOWN = 1 << 6,
+    ORR_LORA_QKV = 1 << 7,
+    ORR_LORA_FC1 = 1 << 8,
+    ORR_LORA_ATTENTION_IN = ORR_LORA_Q | ORR_LORA_K | ORR_LORA_V | ORR_LORA_QKV,
+    ORR_LORA_MLP_IN = ORR_LORA_GATE | ORR_LORA_UP | ORR_LORA_FC1,
+    ORR_LORA_ALL_LINEAR = ORR_LORA_Q | ORR_LORA_K | ORR_LORA_V | ORR_LORA_O | ORR_LORA_GATE |
+                          ORR_LORA_UP | ORR_LORA_DOWN
+} orr_lora_target;
+/* Format that frozen linears rest in; embeddings, head, norms and router stay in 16 bits. */
+typedef enum orr_base_format {
+    ORR_BASE_16BIT = 0,
+    ORR_BASE_INT8,
+    ORR_BASE_NF4,       /* an fp32 scale each 64 weights */
+    ORR_BASE_NF4_DOUBLE /* scales quantised too: a byte each 64, an fp32 each 256 of those */
+} orr_base_format;
+/* Adapters beside frozen weights. rank 0: none, everything trains. */
+typedef struct orr_lora {
+    uint32_t rank;
+    uint32_t alpha;   /* scale of their output; costs nothing */
+    uint16_t targets; /* orr_lora_target bits */
+    uint8_t base;     /* orr_base_format */
+    uint8_t reserved;
+} orr_lora;
+
 /* What waits in host memory. Its transfers are taken as hidden. */
 typedef struct orr_offload {
     uint32_t layers;             /* activations of so many layers of a chunk, from the front */
@@ -139,12 +172,17 @@ typedef struct orr_plan {
     orr_recompute recompute;
     orr_shard shard;
     orr_offload offload;
+    orr_lora lora;
     const orr_layout *layout; /* NULL: none; not part of any memo key, see pipe.layout_hash */
 } orr_plan;
 
 /* Ranks that share the optimizer states of dense and of expert parameters. */
 uint32_t orr_plan_dense_shards(const orr_plan *plan);  /* dp*cp, or the group */
 uint32_t orr_plan_expert_shards(const orr_plan *plan); /* gpus / (etp ep pp) */
+/* Parameters that adapters train, over the whole model. */
+uint64_t orr_plan_adapter_params(const orr_model *model, const orr_lora *lora);
+/* Bytes a frozen weight of a linear rests in, scales included. */
+double orr_base_bytes(uint8_t base);
 /* Tokens of a micro-batch on a rank outside sequence-parallel regions: seq*mbs/cp. */
 uint64_t orr_plan_tokens(const orr_plan *plan);
 /* The schedule module's key of this plan. */

@@ -64,6 +64,8 @@ typedef enum plan_key {
     KEY_CAPACITY,
     KEY_OFFLOAD_LAYERS,
     KEY_OFFLOAD_OPTIMIZER,
+    KEY_LORA,
+    KEY_BASE_DTYPE,
     KEY_COUNT
 } plan_key;
 
@@ -76,7 +78,7 @@ struct orr_plan_cache {
 
 /* Keys as read: a value counts only when its bit of `seen` is set. */
 typedef struct plan_keys {
-    const orr_tree *model, *hardware, *cluster, *software, *fabric, *seq, *imbalance;
+    const orr_tree *model, *hardware, *cluster, *software, *fabric, *seq, *imbalance, *lora;
     const char *layout, *recompute;
     uint32_t nodes, gpus, gpus_per_node;
     uint32_t tp, pp, vpp, first_layers, last_layers, ep, etp, cp, dp;
@@ -87,7 +89,7 @@ typedef struct plan_keys {
     bool sp, fp8_params;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer;
-    uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype;
+    uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype, base_dtype;
 } plan_keys;
 
 /* Value of plan_keys.schedule: a plan cannot give ops, so that slot of the names is free. */
@@ -109,6 +111,9 @@ const char *orr_recompute_name(orr_arena *arena, const orr_recompute *recompute)
 /* How unevenly tokens reach the ranks of experts: rows of the fullest rank over the mean. */
 bool orr_imbalance_read(orr_arena *arena, const orr_tree *node, const orr_model *model, uint32_t ep,
                         double *out, orr_err *err);
+/* Adapters: a rank, "RANK:TARGETS", or {rank, alpha, targets}; and back (NULL: none). */
+orr_status orr_lora_read(const orr_tree *node, orr_lora *out, orr_err *err);
+orr_tree *orr_lora_write(orr_arena *arena, const orr_lora *lora);
 /* Tokens of a sequence: a whole number, or text such as "8k" (8,192). */
 bool orr_seq_read(const orr_tree *node, uint32_t *out);
 
@@ -148,7 +153,8 @@ typedef struct rule_list {
     const plan_rule *rules;
     size_t count;
 } rule_list;
-extern const rule_list orr_rules_groups, orr_rules_pipeline, orr_rules_experts, orr_rules_numeric;
+extern const rule_list orr_rules_groups, orr_rules_pipeline, orr_rules_experts, orr_rules_numeric,
+    orr_rules_adapters;
 
 /* Both do nothing when note is NULL. rule_say returns true, so that checks end with it. */
 bool orr_rule_say(rule_note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -782,6 +782,19 @@ static void resolve_variant(resolver *r, orr_plan *plan) {
                                                 : 0};
 }
 
+static void resolve_lora(resolver *r, orr_plan *plan) {
+    orr_err err = {0};
+    if (is_stated(r, KEY_LORA) && orr_lora_read(r->keys.lora, &plan->lora, &err) != ORR_OK) {
+        foreign_problem(r, KEY_LORA, &err);
+    }
+    if (plan->lora.rank > 0) {
+        plan->lora.base = enumerated(r, KEY_BASE_DTYPE, r->keys.base_dtype, ORR_BASE_16BIT,
+                                     "frozen weights stay as they are");
+    } else if (is_stated(r, KEY_BASE_DTYPE)) {
+        plan->lora.base = r->keys.base_dtype;
+    }
+}
+
 static void resolve_recompute(resolver *r, orr_plan *plan) {
     orr_err err = {0};
     if (!is_stated(r, KEY_RECOMPUTE)) {
@@ -867,6 +880,7 @@ static void resolve_plan(resolver *r) {
     resolve_shard(r, plan);
     resolve_numeric(r, plan);
     resolve_variant(r, plan);
+    resolve_lora(r, plan);
     resolve_recompute(r, plan);
     resolve_overlap(r, plan);
     r->out->sureness = (uint32_t)sureness_of(r, plan);

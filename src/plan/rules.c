@@ -4,7 +4,7 @@
 #include "plan/plan_int.h"
 
 static const rule_list *const lists[] = {&orr_rules_groups, &orr_rules_pipeline, &orr_rules_experts,
-                                         &orr_rules_numeric};
+                                         &orr_rules_numeric, &orr_rules_adapters};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 bool orr_rule_say(rule_note *note, const char *format, ...) {

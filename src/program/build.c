@@ -126,6 +126,17 @@ static uint64_t wire_bytes(const orr_builder *b, const orr_linear *l, uint64_t e
     return l->wide ? 2 * elements : (uint64_t)(b->element_bytes * (double)elements + 0.5);
 }
 
+/* A frozen weight that rests in few bits is written out in 16 before each use. */
+static void add_unpack(orr_builder *b, orr_phase phase, const orr_linear *l) {
+    if (b->frozen && b->key->lora.base != ORR_BASE_16BIT && !l->wide) {
+        uint64_t weights = l->out * l->in, count = l->expert ? b->size.experts : 1;
+        orr_add_memory(b, phase, l->name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_CAST,
+                       (2 + orr_base_bytes(b->key->lora.base)) * (double)(weights * count),
+                       (uint32_t)count);
+        b->unpacked = orr_max_u64(b->unpacked, weights);
+    }
+}
+
 static orr_product product_of(const orr_builder *b, const orr_linear *l) {
     return (orr_product){.name = l->name,
                          .class = ORR_CLASS_GEMM,
@@ -136,6 +147,7 @@ static orr_product product_of(const orr_builder *b, const orr_linear *l) {
 
 static void add_forward(orr_builder *b, const orr_linear *l) {
     orr_product p = product_of(b, l);
+    add_unpack(b, ORR_PHASE_FORWARD, l);
     p.m = l->tokens;
     p.n = l->out;
     p.k = l->in;
@@ -144,6 +156,7 @@ static void add_forward(orr_builder *b, const orr_linear *l) {
 
 static void add_input_grad(orr_builder *b, const orr_linear *l) {
     orr_product p = product_of(b, l);
+    add_unpack(b, ORR_PHASE_INPUT_GRAD, l);
     p.m = l->tokens;
     p.n = l->in;
     p.k = l->out;
@@ -154,6 +167,9 @@ static void add_input_grad(orr_builder *b, const orr_linear *l) {
  * and not for other weight gradients. */
 static void add_weight_grad(orr_builder *b, const orr_linear *l, uint32_t twin) {
     orr_product p = product_of(b, l);
+    if (b->frozen) {
+        return;
+    }
     p.m = l->out;
     p.n = l->in;
     p.k = l->tokens;
@@ -178,7 +194,7 @@ void orr_add_column(orr_builder *b, orr_linear l) {
     add_input_grad(b, &l);
     add_cast(b, ORR_PHASE_INPUT_GRAD, &l, l.tokens * l.out);
     add_weight_grad(b, &l, twin);
-    if (gathers) { /* the input was kept as a shard */
+    if (gathers && !b->frozen) { /* the input was kept as a shard */
         int16_t product = (int16_t)(b->weight.count - 1);
         b->weight.tail = product;
         orr_add_tp(b, ORR_PHASE_WEIGHT_GRAD, l.name, ORR_ALL_GATHER, wire_bytes(b, &l, whole));
@@ -206,6 +222,77 @@ void orr_add_row(orr_builder *b, orr_linear l) {
 void orr_add_linear(orr_builder *b, orr_linear l) {
     l.lone = 1;
     orr_add_column(b, l);
+}
+
+bool orr_adapts(const orr_builder *b, uint32_t target) {
+    return b->frozen && (b->key->lora.targets & target) != 0;
+}
+
+static void add_narrow(orr_builder *b, orr_phase phase, const orr_linear *l, uint64_t m, uint64_t n,
+                       uint64_t k) {
+    orr_add_gemm(b, phase,
+                 (orr_product){.name = ORR_N_LORA,
+                               .class = ORR_CLASS_GEMM,
+                               .dtype = b->wide_dtype,
+                               .grouped = l->expert,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .batch = l->expert ? b->size.experts : 1});
+}
+
+/* in -> rank -> out, added to the linear's output; backward ops are in forward order. Over TP both
+ * matrices are cut, the first along the rank, or where its input is cut along that; the narrow
+ * product is gathered or summed. */
+static void add_adapter_ops(orr_builder *b, orr_adapter_kind kind, const orr_linear *l) {
+    uint64_t rank = b->key->lora.rank, narrow = 2 * l->tokens * rank;
+    bool split = b->tensor && kind != ORR_ADAPTER_LONE, column = kind == ORR_ADAPTER_COLUMN;
+    uint64_t t = split ? b->key->split.tp : 1, cut = orr_div_up_u64(rank, t);
+    uint64_t first = column ? cut : rank, second = column ? l->out : orr_div_up_u64(l->out, t);
+    double in = (double)l->tokens * (double)l->in, out = (double)l->tokens * (double)l->out;
+    add_narrow(b, ORR_PHASE_FORWARD, l, l->tokens, first, l->in);
+    add_narrow(b, ORR_PHASE_INPUT_GRAD, l, l->tokens, l->in, first);
+    b->weight.tail = b->weight.join = -1;
+    add_narrow(b, ORR_PHASE_WEIGHT_GRAD, l, first, l->in, l->tokens);
+    if (split) {
+        orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_LORA, column ? ORR_ALL_GATHER : ORR_ALL_REDUCE,
+                   narrow);
+        orr_add_tp(b, ORR_PHASE_INPUT_GRAD, ORR_N_LORA,
+                   column ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE, narrow);
+    }
+    if (column && b->sequence) { /* the input was kept as a shard */
+        orr_add_tp(b, ORR_PHASE_WEIGHT_GRAD, ORR_N_LORA, ORR_ALL_GATHER, 2 * (uint64_t)in);
+    }
+    add_narrow(b, ORR_PHASE_FORWARD, l, l->tokens, second, rank);
+    add_narrow(b, ORR_PHASE_INPUT_GRAD, l, l->tokens, rank, second);
+    b->weight.tail = b->weight.join = -1;
+    add_narrow(b, ORR_PHASE_WEIGHT_GRAD, l, second, rank, l->tokens);
+    if (split && !column) { /* its output is whole on no rank */
+        orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_LORA, ORR_ALL_GATHER, 2 * (uint64_t)out);
+    }
+    static const double ADD_BYTES = 6; /* two read, one written */
+    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_LORA, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_ELEMENTWISE,
+                   ADD_BYTES * out, 1);
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_LORA, ORR_CLASS_ELEMENTWISE,
+                   ORR_MEMOP_ELEMENTWISE, ADD_BYTES * in, 1);
+}
+
+void orr_add_adapter(orr_builder *b, uint32_t target, orr_adapter_kind kind, orr_linear l) {
+    if (!orr_adapts(b, target) || l.out == 0 || l.in == 0) {
+        return;
+    }
+    uint64_t rank = b->key->lora.rank;
+    uint64_t t = b->tensor && kind != ORR_ADAPTER_LONE ? b->key->split.tp : 1;
+    bool column = kind == ORR_ADAPTER_COLUMN;
+    orr_owner owner = l.expert ? ORR_OWN_EXPERT : t > 1 ? ORR_OWN_SHARDED : ORR_OWN_REPLICATED;
+    uint32_t repeat = l.expert ? (uint32_t)b->size.experts : 1;
+    add_adapter_ops(b, kind, &l);
+    b->adapting = true;
+    orr_own(b, owner, l.in * orr_div_up_u64(rank, column ? t : 1), repeat);
+    orr_own(b, owner, orr_div_up_u64(l.out, column ? 1 : t) * rank, repeat);
+    b->adapting = false;
+    orr_keep(b, ORR_N_LORA, ORR_N_T_ADAPTER, 2 * l.tokens * rank, b->modules | ORR_MODULE_SAC, 0);
+    b->adapter_out = orr_max_u64(b->adapter_out, l.tokens * l.out);
 }
 
 void orr_add_elementwise(orr_builder *b, uint16_t name, double elements, double forward_bytes,
@@ -287,11 +374,27 @@ void orr_keep_input(orr_builder *b, uint16_t module, uint64_t elements, uint32_t
     }
 }
 
+void orr_keep_linear_input(orr_builder *b, uint16_t module, uint64_t elements, uint32_t dropped,
+                           uint32_t target) {
+    if (!b->frozen) {
+        orr_keep_input(b, module, elements, dropped);
+    } else if (orr_adapts(b, target)) {
+        orr_keep(b, module, ORR_N_T_INPUT, 2 * elements, dropped, 0);
+    }
+}
+
 static void own(orr_builder *b, orr_owner owner, uint64_t numel, uint32_t repeat, bool linear) {
     if (numel == 0 || repeat == 0) {
         return;
     }
     uint64_t all = numel * repeat;
+    if (b->frozen && !b->adapting) {
+        bool expert = owner == ORR_OWN_EXPERT;
+        *(expert ? &b->params.frozen_expert : &b->params.frozen_dense) += all;
+        *(expert ? &b->params.frozen_linear_expert : &b->params.frozen_linear_dense) +=
+            linear ? all : 0;
+        return;
+    }
     if (owner == ORR_OWN_EXPERT) {
         b->params.expert += all;
     } else {
@@ -319,6 +422,9 @@ void orr_own_linear(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t col
 }
 
 void orr_note_weight(orr_builder *b, uint64_t rows, uint64_t cols) {
+    if (b->frozen && !b->adapting) {
+        return;
+    }
     for (uint32_t i = 0; i < b->weight_count; i++) {
         if (b->weight_shape[i].rows == rows && b->weight_shape[i].cols == cols) {
             return;

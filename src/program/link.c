@@ -67,6 +67,8 @@ void orr_link_layer_key(const orr_plan *plan, const orr_layer *layer, orr_object
     key->what = ORR_OBJECT_LAYER;
     key->layer = *layer;
     key->split.cp_kind = plan->split.cp > 1 ? plan->split.cp_kind : 0;
+    key->lora = plan->lora;
+    key->lora.alpha = 0;
     key->variant.loss = key->variant.loss_gathered = 0;
     if (layer->mlp.experts > 0) {
         key->split.ep = plan->split.ep;
@@ -103,6 +105,7 @@ static void end_key(const linking *l, orr_object_what what, orr_object_key *key)
         own.hidden_dropout = 0;
     }
     key->variant = own;
+    key->lora.rank = l->plan->lora.rank > 0; /* frozen or not is all that counts */
 }
 
 static orr_status embedding(linking *l, const orr_object **out, orr_err *err) {
@@ -255,6 +258,10 @@ static void sum_chunk(const linking *l, orr_chunk *chunk) {
         chunk->params.dense += part->count * object->params.dense;
         chunk->params.expert += part->count * object->params.expert;
         chunk->params.norms += part->count * object->params.norms;
+        chunk->params.frozen_dense += part->count * object->params.frozen_dense;
+        chunk->params.frozen_expert += part->count * object->params.frozen_expert;
+        chunk->params.frozen_linear_dense += part->count * object->params.frozen_linear_dense;
+        chunk->params.frozen_linear_expert += part->count * object->params.frozen_linear_expert;
     }
 }
 

@@ -196,6 +196,7 @@ static void begin(orr_builder *b, const orr_object_key *key) {
     b->sequence = b->tensor && key->split.sp;
     b->gemm_dtype = (uint8_t)gemm_dtype(key->numeric.precision);
     b->wide_dtype = key->numeric.precision == ORR_PRECISION_FP16 ? ORR_FP16 : ORR_BF16;
+    b->frozen = key->lora.rank > 0;
     b->low = b->gemm_dtype != b->wide_dtype;
     b->element_bytes = !b->low ? 2 : b->gemm_dtype == ORR_NVFP4 ? 0.5 : 1;
     b->modules = key->what == ORR_OBJECT_LAYER ? ORR_MODULE_LAYER : 0;
@@ -317,7 +318,8 @@ static bool runs_again(const orr_op *op) {
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_MEMORY:
     case ORR_OP_GROUPED_GEMM: return true;
-    case ORR_OP_GEMM: return op->name == ORR_N_PROJ || op->name == ORR_N_FC2;
+    case ORR_OP_GEMM:
+        return op->name == ORR_N_PROJ || op->name == ORR_N_FC2 || op->name == ORR_N_LORA;
     case ORR_OP_COLLECTIVE: return op->sub == ORR_ALL_GATHER && op->stream == ORR_STREAM_TP;
     case ORR_OP_ATTENTION: break;
     }

@@ -169,6 +169,15 @@ static void add_projections(orr_builder *b, uint64_t width, uint64_t gate) {
         uint64_t bias = a->bias_qkv ? out[i] - (i == 0 ? gate : 0) : 0;
         orr_own_linear(b, ORR_OWN_SHARDED, out[i], z->h, bias, ORR_OWN_SHARDED, 1);
     }
+    const struct {
+        uint32_t target;
+        uint64_t out;
+    } adapters[] = {
+        {ORR_LORA_QKV, width}, {ORR_LORA_Q, width - k - v}, {ORR_LORA_K, k}, {ORR_LORA_V, v}};
+    for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++) {
+        orr_add_adapter(b, adapters[i].target, ORR_ADAPTER_COLUMN,
+                        (orr_linear){.tokens = z->n, .out = adapters[i].out, .in = z->h});
+    }
 }
 
 static void lower_grouped(orr_builder *b) {
@@ -193,8 +202,12 @@ static void lower_latent(orr_builder *b) {
     const orr_sizes *z = &b->size;
     uint64_t q_width = z->heads * z->d, nope = z->d - a->rope_dim;
     uint64_t kv_width = z->heads * (nope + z->dv), down = a->kv_lora + a->rope_dim;
+    const uint32_t q_target = ORR_LORA_Q | ORR_LORA_QKV;
+    const uint32_t kv_target = ORR_LORA_K | ORR_LORA_V | ORR_LORA_QKV;
     uint16_t outer = b->modules;
     if (a->q_lora) {
+        orr_add_adapter(b, q_target, ORR_ADAPTER_LONE,
+                        (orr_linear){.tokens = z->sharded, .out = a->q_lora, .in = z->h});
         orr_add_linear(
             b,
             (orr_linear){.name = ORR_N_Q_DOWN, .tokens = z->sharded, .out = a->q_lora, .in = z->h});
@@ -205,6 +218,8 @@ static void lower_latent(orr_builder *b) {
         b, (orr_linear){.name = ORR_N_KV_DOWN, .tokens = z->sharded, .out = down, .in = z->h});
     orr_own_linear(b, ORR_OWN_REPLICATED, down, z->h, a->bias_qkv ? down : 0, ORR_OWN_REPLICATED,
                    1);
+    orr_add_adapter(b, kv_target, ORR_ADAPTER_LONE,
+                    (orr_linear){.tokens = z->sharded, .out = down, .in = z->h});
     b->modules |= ORR_MODULE_MLA_UP_PROJ;
     if (a->q_lora) {
         orr_add_norm(b, ORR_N_Q_NORM, (double)(z->sharded * a->q_lora));
@@ -216,11 +231,16 @@ static void lower_latent(orr_builder *b) {
                                    .in = a->q_lora ? a->q_lora : z->h});
     orr_own_linear(b, ORR_OWN_SHARDED, q_width, a->q_lora ? a->q_lora : z->h, 0, ORR_OWN_SHARDED,
                    1);
+    orr_add_adapter(
+        b, q_target, ORR_ADAPTER_COLUMN,
+        (orr_linear){.tokens = z->n, .out = q_width, .in = a->q_lora ? a->q_lora : z->h});
     orr_add_norm(b, ORR_N_KV_NORM, (double)(z->sharded * a->kv_lora));
     orr_own(b, ORR_OWN_REPLICATED, a->kv_lora, 1);
     orr_add_column(
         b, (orr_linear){.name = ORR_N_KV_UP, .tokens = z->n, .out = kv_width, .in = a->kv_lora});
     orr_own_linear(b, ORR_OWN_SHARDED, kv_width, a->kv_lora, 0, ORR_OWN_SHARDED, 1);
+    orr_add_adapter(b, kv_target, ORR_ADAPTER_COLUMN,
+                    (orr_linear){.tokens = z->n, .out = kv_width, .in = a->kv_lora});
     if (b->sequence) { /* the shared rope key is gathered beside the latent */
         uint64_t key_bytes = 2 * z->n * a->rope_dim;
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_ROPE, ORR_ALL_GATHER, key_bytes);
@@ -257,4 +277,6 @@ void orr_lower_attention(orr_builder *b) {
                                 .lone = b->key->layer.parallel_block});
     orr_own_linear(b, ORR_OWN_SHARDED, z->h, out_width, a->bias_out ? z->h : 0, ORR_OWN_REPLICATED,
                    1);
+    orr_add_adapter(b, ORR_LORA_O, ORR_ADAPTER_ROW,
+                    (orr_linear){.tokens = z->n, .out = z->h, .in = out_width});
 }

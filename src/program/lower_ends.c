@@ -12,12 +12,12 @@ static void add_lookup(orr_builder *b) {
                    ORR_MEMOP_EMBEDDING, FORWARD_BYTES * elements, 2);
     b->weight.tail = -1;
     orr_add_memory(b, ORR_PHASE_WEIGHT_GRAD, ORR_N_EMBEDDING, ORR_CLASS_ELEMENTWISE,
-                   ORR_MEMOP_EMBEDDING, BACKWARD_BYTES * elements, 2);
+                   ORR_MEMOP_EMBEDDING, b->frozen ? 0 : BACKWARD_BYTES * elements, 2);
     if (b->tensor) {
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_EMBEDDING,
                    b->sequence ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE, whole);
     }
-    if (b->sequence) {
+    if (b->sequence && !b->frozen) {
         orr_add_tp(b, ORR_PHASE_INPUT_GRAD, ORR_N_EMBEDDING, ORR_ALL_GATHER, whole);
     }
 }
@@ -113,7 +113,7 @@ static void add_head(orr_builder *b) {
     orr_add_column(
         b,
         (orr_linear){.name = ORR_N_OUTPUT, .tokens = z->n, .out = z->vocab, .in = z->h, .wide = 1});
-    if (b->key->variant.loss != ORR_LOSS_FUSED) { /* which keeps gradients instead */
+    if (b->key->variant.loss != ORR_LOSS_FUSED && !b->frozen) { /* which keeps gradients instead */
         orr_keep(b, ORR_N_OUTPUT, ORR_N_T_INPUT, 2 * z->sharded * z->h, 0, 0);
     }
     orr_note_weight(b, z->vocab, z->h);
@@ -148,7 +148,7 @@ void orr_lower_mtp(orr_builder *b) {
     orr_add_column(
         b, (orr_linear){.name = ORR_N_MTP_PROJ, .tokens = z->n, .out = out, .in = 2 * z->h});
     orr_own_linear(b, ORR_OWN_SHARDED, out, 2 * z->h, 0, ORR_OWN_SHARDED, 1);
-    orr_keep_input(b, ORR_N_MTP_PROJ, 2 * z->sharded * z->h, 0);
+    orr_keep_linear_input(b, ORR_N_MTP_PROJ, 2 * z->sharded * z->h, 0, 0);
     if (b->tensor) { /* column-parallel output, gathered along the width, scattered along tokens */
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_MTP_PROJ, ORR_ALL_GATHER, 2 * z->n * z->h);
     }

@@ -30,7 +30,7 @@ typedef struct orr_sizes {
 } orr_sizes;
 
 /* One of forward, input gradient, weight gradient while it is built. */
-enum { ORR_MAX_LANE = 96 };
+enum { ORR_MAX_LANE = 144 };
 typedef struct orr_lane {
     orr_op op[ORR_MAX_LANE];
     uint32_t count;
@@ -48,6 +48,10 @@ typedef struct orr_builder {
     bool layer_norm;                /* else root-mean-square norms */
     uint32_t norm_tensors;          /* parameters of a norm */
     bool one_norm;                  /* attention and MLP read one normalised input */
+    bool frozen;                    /* only adapters train */
+    bool adapting;                  /* what is owned now is an adapter's */
+    uint64_t adapter_out;           /* most elements that one puts out */
+    uint64_t unpacked;              /* most elements of a quantised weight in use */
     bool tensor, sequence;          /* TP over more than one rank; with sequence-parallel regions */
     uint32_t saved_count, tensor_count, weight_count;
     orr_saved saved[ORR_MAX_SAVED];
@@ -97,6 +101,15 @@ void orr_add_column(orr_builder *b, orr_linear l);
 void orr_add_row(orr_builder *b, orr_linear l);
 /* Neither. */
 void orr_add_linear(orr_builder *b, orr_linear l);
+/* The low-rank adapter beside a linear of this shape, if the plan has one there: with its ops, what
+ * it keeps and owns. `out` and `in` are those of this rank. */
+typedef enum orr_adapter_kind {
+    ORR_ADAPTER_COLUMN, /* beside a column-parallel linear */
+    ORR_ADAPTER_ROW,
+    ORR_ADAPTER_LONE
+} orr_adapter_kind;
+void orr_add_adapter(orr_builder *b, uint32_t target, orr_adapter_kind kind, orr_linear l);
+bool orr_adapts(const orr_builder *b, uint32_t target);
 
 /* Memory-bound work in a lane. */
 void orr_add_memory(orr_builder *b, orr_phase phase, uint16_t name, orr_class class,
@@ -121,6 +134,9 @@ void orr_keep(orr_builder *b, uint16_t module, uint16_t name, uint64_t bytes, ui
               uint32_t only);
 /* The input of a linear as its weight gradient needs it. */
 void orr_keep_input(orr_builder *b, uint16_t module, uint64_t elements, uint32_t dropped);
+/* The same where the linear may be frozen: then only an adapter's input, in 16 bits. */
+void orr_keep_linear_input(orr_builder *b, uint16_t module, uint64_t elements, uint32_t dropped,
+                           uint32_t target);
 uint64_t orr_low_bytes(const orr_builder *b, uint64_t elements); /* fp8 or fp4 copy with scales */
 
 typedef enum orr_owner {
@@ -142,6 +158,7 @@ void orr_own_norm(orr_builder *b, uint64_t width, uint32_t repeat);
 void orr_lower_attention(orr_builder *b);
 void orr_lower_linear_attention(orr_builder *b);
 void orr_lower_mlp(orr_builder *b);
+void orr_add_mlp_adapters(orr_builder *b, orr_adapter_kind kind, orr_linear up);
 void orr_add_activation(orr_builder *b, uint16_t name, double elements);
 void orr_lower_moe(orr_builder *b);
 void orr_lower_embedding(orr_builder *b);

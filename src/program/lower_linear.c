@@ -69,6 +69,8 @@ void orr_lower_linear_attention(orr_builder *b) {
     uint64_t width = input_width(b);
     orr_add_column(b, (orr_linear){.name = ORR_N_QKV, .tokens = z->n, .out = width, .in = z->h});
     orr_own_linear(b, ORR_OWN_SHARDED, width, z->h, 0, ORR_OWN_SHARDED, 1);
+    orr_add_adapter(b, ORR_LORA_ATTENTION_IN, ORR_ADAPTER_COLUMN,
+                    (orr_linear){.tokens = z->n, .out = width, .in = z->h});
     own_small(b);
     orr_add_elementwise(b, ORR_N_CONV, (double)(z->n * mixed_width(b)), 4, 8, 1);
     uint16_t outer = b->modules;
@@ -82,10 +84,10 @@ void orr_keep_linear_attention(orr_builder *b, uint32_t dropped, uint32_t norm) 
     const orr_sizes *z = &b->size;
     uint64_t chunks = orr_div_up_u64(z->n, CHUNK_TOKENS);
     uint32_t core = dropped | ORR_MODULE_CORE_ATTN;
-    orr_keep_input(b, ORR_N_QKV, z->sharded * z->h, dropped | norm);
+    orr_keep_linear_input(b, ORR_N_QKV, z->sharded * z->h, dropped | norm, ORR_LORA_ATTENTION_IN);
     orr_keep(b, ORR_N_CONV, ORR_N_T_QKV, 2 * z->n * input_width(b), dropped, 0);
     orr_keep(b, ORR_N_SCAN, ORR_N_T_QKV, 2 * z->n * mixed_width(b), dropped, 0);
     orr_keep(b, ORR_N_SCAN, ORR_N_T_STATE, 2 * chunks * z->heads * z->d * z->dv, core, 0);
     orr_keep(b, ORR_N_SCAN, ORR_N_T_OUT, 2 * z->n * z->heads * z->dv, core, 0);
-    orr_keep_input(b, ORR_N_PROJ, z->n * z->heads * z->dv, dropped);
+    orr_keep_linear_input(b, ORR_N_PROJ, z->n * z->heads * z->dv, dropped, ORR_LORA_O);
 }

@@ -21,6 +21,17 @@ void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
     orr_add_elementwise(b, name, elements, forward_bytes, backward_bytes, fused ? 1 : 3);
 }
 
+void orr_add_mlp_adapters(orr_builder *b, orr_adapter_kind kind, orr_linear up) {
+    if (!b->key->layer.mlp.gated) {
+        orr_add_adapter(b, ORR_LORA_FC1 | ORR_LORA_UP, kind, up);
+        return;
+    }
+    orr_add_adapter(b, ORR_LORA_FC1, kind, up);
+    up.out /= 2;
+    orr_add_adapter(b, ORR_LORA_GATE, kind, up);
+    orr_add_adapter(b, ORR_LORA_UP, kind, up);
+}
+
 void orr_lower_mlp(orr_builder *b) {
     const orr_layer *layer = &b->key->layer;
     const orr_sizes *z = &b->size;
@@ -41,9 +52,13 @@ void orr_lower_mlp(orr_builder *b) {
     }
     orr_own_linear(b, ORR_OWN_SHARDED, up / products, z->h, layer->mlp.bias ? up / products : 0,
                    ORR_OWN_SHARDED, products);
+    orr_add_mlp_adapters(b, ORR_ADAPTER_COLUMN,
+                         (orr_linear){.tokens = z->n, .out = up, .in = z->h});
     orr_add_activation(b, ORR_N_ACT, (double)z->n * (double)z->ffn);
     orr_add_row(b, (orr_linear){.name = ORR_N_FC2, .tokens = z->n, .out = z->h, .in = z->ffn});
     orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->ffn, layer->mlp.bias ? z->h : 0, ORR_OWN_REPLICATED,
                    1);
+    orr_add_adapter(b, ORR_LORA_DOWN, ORR_ADAPTER_ROW,
+                    (orr_linear){.tokens = z->n, .out = z->h, .in = z->ffn});
     b->modules = outer;
 }

@@ -161,6 +161,9 @@ static void add_experts(orr_builder *b) {
                                    .in = z->expert_h,
                                    .expert = 1});
     orr_own_linear(b, ORR_OWN_EXPERT, up, z->expert_h, mlp->bias ? up : 0, ORR_OWN_EXPERT, experts);
+    orr_add_mlp_adapters(
+        b, ORR_ADAPTER_LONE,
+        (orr_linear){.tokens = z->rows, .out = up, .in = z->expert_h, .expert = 1});
     uint16_t outer = b->modules;
     b->modules |= ORR_MODULE_MOE_ACT;
     orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->slots * (double)z->expert_ffn);
@@ -172,6 +175,9 @@ static void add_experts(orr_builder *b) {
                                    .expert = 1});
     orr_own_linear(b, ORR_OWN_EXPERT, z->expert_h, z->expert_ffn, mlp->bias ? z->expert_h : 0,
                    ORR_OWN_EXPERT, experts);
+    orr_add_adapter(
+        b, ORR_LORA_DOWN, ORR_ADAPTER_LONE,
+        (orr_linear){.tokens = z->rows, .out = z->expert_h, .in = z->expert_ffn, .expert = 1});
 }
 
 /* Routed experts may work in a narrower width than the stream. */
@@ -197,11 +203,15 @@ static void add_shared(orr_builder *b) {
     orr_add_column(b,
                    (orr_linear){.name = ORR_N_SHARED_FC1, .tokens = z->n, .out = up, .in = z->h});
     orr_own_linear(b, ORR_OWN_SHARDED, up, z->h, mlp->bias ? up : 0, ORR_OWN_SHARDED, 1);
+    orr_add_mlp_adapters(b, ORR_ADAPTER_COLUMN,
+                         (orr_linear){.tokens = z->n, .out = up, .in = z->h});
     orr_add_activation(b, ORR_N_SHARED_ACT, (double)z->n * (double)z->shared_ffn);
     orr_add_row(b, (orr_linear){
                        .name = ORR_N_SHARED_FC2, .tokens = z->n, .out = z->h, .in = z->shared_ffn});
     orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->shared_ffn, mlp->bias ? z->h : 0,
                    ORR_OWN_REPLICATED, 1);
+    orr_add_adapter(b, ORR_LORA_DOWN, ORR_ADAPTER_ROW,
+                    (orr_linear){.tokens = z->n, .out = z->h, .in = z->shared_ffn});
     if (mlp->shared_gate) { /* a dot product a token, a sigmoid, a scaling */
         orr_add_elementwise(b, ORR_N_SHARED_GATE, (double)(z->sharded * z->h), 6, 8, 3);
         orr_own(b, ORR_OWN_REPLICATED, z->h, 1);

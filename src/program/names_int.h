@@ -32,7 +32,7 @@
     X(PERMUTE, "moe.dispatch.permute") X(SORT, "moe.dispatch.sort")                                \
     X(UNSORT, "moe.combine.sort") X(UNPERMUTE, "moe.combine.unpermute")                            \
     X(EXPERT_TP, "moe.experts.tp")                                                                 \
-    X(FSDP_DENSE, "fsdp.dense") X(FSDP_EXPERT, "fsdp.experts")                                     \
+    X(LORA, "lora") X(FSDP_DENSE, "fsdp.dense") X(FSDP_EXPERT, "fsdp.experts")                                     \
     /* tensors */                                                                                  \
     X(T_INPUT, "input") X(T_INPUT_LOW, "input (low precision)") X(T_STATS, "statistics")           \
     X(T_STREAM, "residual stream") X(T_X32, "fp32 input") X(T_SQUARE, "fp32 square")               \
@@ -45,7 +45,7 @@
     X(T_AUX, "auxiliary loss") X(T_ROW_MAP, "row map") X(T_ROWS, "expert output")                  \
     X(T_IDS, "ids") X(T_LOGITS, "logits") X(T_SOFTMAX, "softmax") X(T_TARGETS, "targets")          \
     X(T_GRADIENT, "gradients") X(T_STATE, "scan state") X(T_W1, "gate projection")                 \
-    X(T_W2, "down projection")
+    X(T_W2, "down projection") X(T_ADAPTER, "adapter")
 /* clang-format on */
 
 enum {

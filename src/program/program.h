@@ -142,14 +142,18 @@ typedef struct orr_object_key {
     uint32_t mbs, seq;
     uint32_t dp_shards; /* FSDP and ZeRO-3: ranks that parameters are sharded over; else 1 */
     orr_numeric numeric;
+    orr_lora lora; /* ends: rank 1 says that they are frozen */
     orr_variant variant;
 } orr_object_key;
 
-/* Parameters on one rank, elements (before optimizer sharding), by how they are sharded. */
+/* Parameters on one rank, elements (before optimizer sharding), by how they are sharded. Beside
+ * adapters the model's own are frozen: no gradients, no optimizer states. */
 typedef struct orr_params {
     uint64_t dense;  /* replicated over dp*cp */
     uint64_t expert; /* replicated over the expert data-parallel group */
     uint64_t norms;  /* part of dense that TP replicates */
+    uint64_t frozen_dense, frozen_expert;
+    uint64_t frozen_linear_dense, frozen_linear_expert; /* of them, linears: may rest quantised */
 } orr_params;
 
 /* Bytes needed for a while, besides saved tensors. memory.md §5. */
@@ -174,7 +178,7 @@ typedef struct orr_param_tensor {
     uint8_t reserved[2];
 } orr_param_tensor;
 
-enum { ORR_MAX_OPS = 160, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };
+enum { ORR_MAX_OPS = 288, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };
 
 typedef struct orr_object {
     orr_object_key key;

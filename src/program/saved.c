@@ -183,7 +183,10 @@ static void keep_core(orr_builder *b, views v) {
         keep_operands(b, v);
         keep_probabilities(b);
     }
-    if (b->low) {
+    if (b->frozen && !orr_adapts(b, ORR_LORA_O)) {
+        return;
+    }
+    if (b->low && !b->frozen) {
         orr_keep_input(b, ORR_N_PROJ, out, WHOLE);
     } else { /* the core's own output, unless that was not kept */
         orr_keep(b, ORR_N_PROJ, ORR_N_T_INPUT, 2 * out, WHOLE, fused ? CORE : 0);
@@ -193,7 +196,8 @@ static void keep_core(orr_builder *b, views v) {
 static void keep_grouped(orr_builder *b) {
     const orr_sizes *z = &b->size;
     views v = views_of(b);
-    orr_keep_input(b, ORR_N_QKV, z->sharded * z->h, WHOLE | NORM);
+    orr_keep_linear_input(b, ORR_N_QKV, z->sharded * z->h, WHOLE | NORM,
+                          ORR_LORA_ATTENTION_IN | (b->one_norm ? ORR_LORA_MLP_IN : 0));
     keep_head_norms(b, &v);
     keep_core(b, v);
     if (b->key->layer.attention.output_gate) { /* both factors; the product is proj's input */
@@ -206,22 +210,26 @@ static void keep_latent(orr_builder *b) {
     const orr_sizes *z = &b->size;
     uint64_t input = z->sharded * z->h, q = z->sharded * a->q_lora, kv = z->sharded * a->kv_lora;
     /* both down projections read one tensor; quantised, each keeps its own copy */
-    if (a->q_lora) {
+    const uint32_t q_target = ORR_LORA_Q | ORR_LORA_QKV;
+    const uint32_t kv_target = ORR_LORA_K | ORR_LORA_V | ORR_LORA_QKV;
+    if (b->frozen) {
+        orr_keep_linear_input(b, ORR_N_KV_DOWN, input, WHOLE | NORM, q_target | kv_target);
+    } else if (a->q_lora) {
         orr_keep_input(b, ORR_N_Q_DOWN, input, WHOLE | NORM);
     }
-    if (!a->q_lora || b->low) {
+    if (!b->frozen && (!a->q_lora || b->low)) {
         orr_keep_input(b, ORR_N_KV_DOWN, input, WHOLE | NORM);
     }
-    if (!a->q_lora && b->low) {
+    if (!b->frozen && !a->q_lora && b->low) {
         orr_keep_input(b, ORR_N_Q_PROJ, input, WHOLE | NORM | UP);
     }
     if (a->q_lora) {
         orr_keep_norm(b, ORR_N_Q_NORM, z->sharded, a->q_lora, WHOLE | UP);
-        orr_keep_input(b, ORR_N_Q_UP, q, WHOLE | UP);
+        orr_keep_linear_input(b, ORR_N_Q_UP, q, WHOLE | UP, q_target);
         orr_keep(b, ORR_N_ATTN, ORR_N_T_LATENT, 2 * q, WHOLE, UP);
     }
     orr_keep_norm(b, ORR_N_KV_NORM, z->sharded, a->kv_lora, WHOLE | UP);
-    orr_keep_input(b, ORR_N_KV_UP, kv, WHOLE | UP);
+    orr_keep_linear_input(b, ORR_N_KV_UP, kv, WHOLE | UP, kv_target);
     orr_keep(b, ORR_N_ATTN, ORR_N_T_LATENT, 2 * (kv + z->sharded * a->rope_dim), WHOLE, UP);
     keep_core(b, (views){0});
 }
@@ -246,7 +254,7 @@ static void keep_activation(orr_builder *b, uint16_t act, uint16_t fc2, uint64_t
     if (mlp->gated && !b->key->variant.fused_activation) {
         orr_keep(b, act, ORR_N_T_SILU, 2 * elements, dropped, 0);
     }
-    orr_keep_input(b, fc2, elements, dropped | output_dropped);
+    orr_keep_linear_input(b, fc2, elements, dropped | output_dropped, ORR_LORA_DOWN);
 }
 
 static void keep_mlp(orr_builder *b) {
@@ -254,8 +262,8 @@ static void keep_mlp(orr_builder *b) {
     if (z->ffn == 0) {
         return;
     }
-    if (!b->one_norm || b->low) { /* else attention has it */
-        orr_keep_input(b, ORR_N_FC1, z->sharded * z->h, WHOLE | NORM | MLP);
+    if (!b->one_norm || (b->low && !b->frozen)) { /* else attention has it */
+        orr_keep_linear_input(b, ORR_N_FC1, z->sharded * z->h, WHOLE | NORM | MLP, ORR_LORA_MLP_IN);
     }
     keep_activation(b, ORR_N_ACT, ORR_N_FC2, z->n, z->ffn, WHOLE | MLP, 0);
 }
@@ -265,7 +273,9 @@ static void keep_router(orr_builder *b) {
     uint64_t tokens = b->size.sharded, experts = mlp->experts, topk = mlp->topk;
     uint32_t dropped = WHOLE | MOE;
     uint16_t module = ORR_N_ROUTER;
-    orr_keep(b, module, ORR_N_T_INPUT, 2 * tokens * b->size.h, dropped | NORM, 0);
+    if (!b->frozen || (mlp->shared_ffn > 0 && orr_adapts(b, ORR_LORA_MLP_IN))) {
+        orr_keep(b, module, ORR_N_T_INPUT, 2 * tokens * b->size.h, dropped | NORM, 0);
+    }
     orr_keep(b, module, ORR_N_T_INDEX, 8 * tokens * topk, dropped, 0);
     switch ((orr_router_kind)mlp->router) {
     case ORR_ROUTER_SOFTMAX_AFTER:
@@ -296,13 +306,13 @@ static void keep_moe(orr_builder *b) {
     } else {
         orr_keep(b, ORR_N_DISPATCH, ORR_N_T_INDEX, 16 * z->slots, dropped, 0);
     }
-    if (z->expert_h != z->h) {
+    if (z->expert_h != z->h && !b->frozen) {
         if (b->low) { /* else the router has it */
             orr_keep_input(b, ORR_N_LATENT_DOWN, z->sharded * z->h, dropped);
         }
         orr_keep_input(b, ORR_N_LATENT_UP, z->sharded * z->expert_h, dropped);
     }
-    orr_keep_input(b, ORR_N_EXPERT_FC1, z->slots * z->expert_h, dropped);
+    orr_keep_linear_input(b, ORR_N_EXPERT_FC1, z->slots * z->expert_h, dropped, ORR_LORA_MLP_IN);
     orr_keep(b, ORR_N_EXPERT_ACT, ORR_N_T_PROBS32, 4 * z->slots, dropped, 0);
     keep_activation(b, ORR_N_EXPERT_ACT, ORR_N_EXPERT_FC2, z->slots, z->expert_ffn, dropped,
                     MOE_ACT);
@@ -312,7 +322,7 @@ static void keep_moe(orr_builder *b) {
                  0);
     }
     if (z->shared_ffn > 0) {
-        if (b->low) {
+        if (b->low && !b->frozen) {
             orr_keep_input(b, ORR_N_SHARED_FC1, z->sharded * z->h, dropped | SHARED);
         }
         keep_activation(b, ORR_N_SHARED_ACT, ORR_N_SHARED_FC2, z->n, z->shared_ffn,
@@ -395,7 +405,8 @@ void orr_keep_loss(orr_builder *b) {
         break;
     case ORR_LOSS_TE: orr_keep(b, module, ORR_N_T_GRADIENT, 2 * n * v, 0, 0); break;
     case ORR_LOSS_FUSED: /* gradients of its input and weight, made in the forward */
-        orr_keep(b, module, ORR_N_T_GRADIENT, 2 * n * b->size.h + 2 * v * b->size.h, 0, 0);
+        orr_keep(b, module, ORR_N_T_GRADIENT,
+                 2 * n * b->size.h + (b->frozen ? 0 : 2 * v * b->size.h), 0, 0);
         break;
     case ORR_LOSS_EAGER:
         orr_keep(b, module, ORR_N_T_SOFTMAX, 4 * n * v, 0, 0);

@@ -135,7 +135,7 @@ static void loss_moments(const orr_builder *b, orr_transient *t) {
     uint64_t gathered = variant->loss_gathered && b->tensor ? 2 * local : 0;
     /* whole, and its shard once scattered; after the softmax's copies are gone */
     uint64_t input_gradient = 2 * n * z->h + (b->sequence ? 2 * z->sharded * z->h : 0);
-    if (!variant->fused_grad_accumulation && b->key->dp_shards < 2) {
+    if (!variant->fused_grad_accumulation && b->key->dp_shards < 2 && !b->frozen) {
         input_gradient += 2 * z->vocab * z->h; /* the head's weight gradient */
     }
     switch ((orr_loss_kernel)variant->loss) {
@@ -148,7 +148,7 @@ static void loss_moments(const orr_builder *b, orr_transient *t) {
         t->loss_bwd = 2 * logits + gathered + input_gradient;
         break;
     case ORR_LOSS_FUSED: /* gradients of input and weight, logits of a chunk are small */
-        t->loss_fwd = t->loss_bwd = 2 * n * z->h + 2 * v * z->h;
+        t->loss_fwd = t->loss_bwd = 2 * n * z->h + (b->frozen ? 0 : 2 * v * z->h);
         break;
     case ORR_LOSS_EAGER: /* bf16, fp32, log-softmax; then the fp32 gradient */
         t->loss_fwd = 10 * logits + gathered;
@@ -179,11 +179,14 @@ orr_transient orr_transient_of(const orr_builder *b) {
         uint64_t attention = attention_backward(b), freed = feed_saved(b);
         attention = attention > freed ? attention - freed : 0;
         t.backward = stream_gradients(b) + orr_max_u64(feed, attention) + lone_weight_gradient(b);
-        t.forward = forward_peak(b);
+        /* an adapter's output and the sum, beside the linear's; a weight written out in 16 bits */
+        uint64_t beside = 4 * b->adapter_out + 2 * b->unpacked;
+        t.backward += beside;
+        t.forward = forward_peak(b) + beside;
     } else if (what == ORR_OBJECT_EMBEDDING) {
         /* a dense gradient of the table, which no kernel adds in place */
         t.forward = 2 * b->size.n * b->size.h;
-        t.backward = 2 * b->size.n * b->size.h + 2 * b->size.vocab * b->size.h;
+        t.backward = b->frozen ? 0 : 2 * b->size.n * b->size.h + 2 * b->size.vocab * b->size.h;
     } else {
         loss_moments(b, &t);
     }

@@ -203,6 +203,16 @@ static orr_dtype precision_dtype(uint8_t precision) {
     return dtype[precision];
 }
 
+/* A token's: adapters add six for each of their parameters, frozen weights lack their gradients. */
+static double model_flops(const orr_resolved *resolved) {
+    const orr_plan *plan = &resolved->plan;
+    if (plan->lora.rank == 0) {
+        return orr_model_flops_per_token(resolved->model, plan->batch.seq, true);
+    }
+    return orr_model_frozen_flops_per_token(resolved->model, plan->batch.seq, true) +
+           6 * (double)orr_plan_adapter_params(resolved->model, &plan->lora);
+}
+
 static void finish(const orr_resolved *resolved, double variance, orr_projection *out) {
     const orr_plan *plan = &resolved->plan;
     double accounted_s = 0;
@@ -214,9 +224,7 @@ static void finish(const orr_resolved *resolved, double variance, orr_projection
     double tokens = (double)plan->gbs * plan->batch.seq;
     out->tokens_per_s = tokens / out->step_s;
     out->tokens_per_s_per_gpu = out->tokens_per_s / plan->gpus;
-    out->model_flops_per_s_per_gpu =
-        out->tokens_per_s_per_gpu *
-        orr_model_flops_per_token(resolved->model, plan->batch.seq, true);
+    out->model_flops_per_s_per_gpu = out->tokens_per_s_per_gpu * model_flops(resolved);
     double peak =
         resolved->cluster->accelerator->peak_flops[precision_dtype(plan->numeric.precision)];
     out->mfu_frac = peak > 0 ? out->model_flops_per_s_per_gpu / peak : 0;

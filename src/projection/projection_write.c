@@ -85,6 +85,13 @@ orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projectio
     for (int p = 0; p < ORR_PROVENANCE_COUNT; p++) {
         put_seconds(arena, origin, provenance[p], projection->provenance_s[p]);
     }
+    const orr_resolved *resolved = projection->resolved;
+    if (resolved->plan.lora.rank > 0) {
+        uint64_t train = orr_plan_adapter_params(resolved->model, &resolved->plan.lora);
+        orr_tree_put_int(arena, map, "parameters_trainable", (int64_t)train);
+        orr_tree_put_int(arena, map, "parameters_frozen",
+                         (int64_t)orr_model_count(resolved->model).total);
+    }
     orr_tree_put_int(arena, map, "slowest_rank", projection->slowest_rank);
     if (projection->anchor_factor != 1.0) {
         orr_tree_put_real(arena, map, "anchor_compute_factor", projection->anchor_factor);

@@ -18,6 +18,7 @@ typedef struct frame_key {
     orr_batch batch;
     orr_numeric numeric;
     orr_variant variant;
+    orr_lora lora;
     orr_shard shard; /* of sharded parameters, else zero */
     const orr_layout *layout;
 } frame_key;
@@ -95,6 +96,7 @@ static void make_frame_key(const orr_plan *plan, frame_key *key) {
     key->batch = plan->batch;
     key->numeric = plan->numeric;
     key->variant = plan->variant;
+    key->lora = plan->lora;
     if (plan->shard.kind >= ORR_SHARD_ZERO3) {
         key->shard = plan->shard;
     }

@@ -61,6 +61,7 @@ static void take_lever(lever which, const orr_plan *from, orr_plan *plan) {
     case LEVER_NUMERIC: {
         uint8_t dispatch = plan->variant.dispatch;
         plan->numeric = from->numeric;
+        plan->lora = from->lora;
         plan->variant = from->variant;
         plan->variant.dispatch = dispatch;
         break;

@@ -86,6 +86,11 @@ static void random_plan(orr_rng *rng, const orr_software *software, bool experts
     if (orr_rng_below(rng, 4) == 0) {
         plan.numeric.param_bytes = plan.numeric.precision >= ORR_PRECISION_FP8 ? 1 : 4;
     }
+    if (orr_rng_below(rng, 4) == 0) {
+        plan.lora = (orr_lora){.rank = 16,
+                               .targets = (uint16_t)(1 + orr_rng_below(rng, 511)),
+                               .base = (uint8_t)orr_rng_below(rng, 4)};
+    }
     plan.recompute.kind = (uint8_t)orr_rng_below(rng, ORR_RECOMPUTE_UNKNOWN);
     plan.recompute.layers = 1 + orr_rng_below(rng, 3);
     plan.offload.layers = orr_rng_below(rng, 2) ? orr_rng_below(rng, 6) : 0;

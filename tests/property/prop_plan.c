@@ -114,6 +114,9 @@ static void random_plan(orr_rng *rng) {
     p->recompute = (orr_recompute){.kind = (uint8_t)orr_rng_below(rng, 6),
                                    .modules = orr_rng_below(rng, 256),
                                    .layers = orr_rng_below(rng, 10)};
+    p->lora = (orr_lora){.rank = PICK(rng, 0, 0, 8, 12),
+                         .targets = (uint16_t)orr_rng_below(rng, 512),
+                         .base = (uint8_t)PICK(rng, 0, 0, 2)};
     p->overlap = orr_rng_below(rng, 16);
     p->variant.dispatch = (uint8_t)PICK(rng, 0, 0, 2);
 }

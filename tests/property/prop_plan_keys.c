@@ -15,8 +15,9 @@
 enum { ROUNDS = 1500 };
 
 static const char *const odd_texts[] = {
-    "8k",   "none", "all", "-1",  "nan",  "1e400", "block:3", "selective:mlp",  "Et*16|t*16L",
-    "auto", "on",   "",    "zbv", "even", "fp8",   "hsdp",    "embedding,loss", "tp,ep"};
+    "8k",     "none", "all", "-1",  "nan",  "1e400", "block:3", "selective:mlp",  "Et*16|t*16L",
+    "auto",   "on",   "",    "zbv", "even", "fp8",   "hsdp",    "embedding,loss", "tp,ep",
+    "16:q+v", "nf4"};
 
 static orr_tree *random_value(orr_arena *arena, orr_rng *rng) {
     switch (orr_rng_below(rng, 8)) {
@@ -84,6 +85,7 @@ static void check_round_trip(orr_arena *arena, const orr_resolved *first) {
     assert_memory_equal(&first->plan.split, &second.plan.split, sizeof first->plan.split);
     assert_memory_equal(&first->plan.shard, &second.plan.shard, sizeof first->plan.shard);
     assert_memory_equal(&first->plan.batch, &second.plan.batch, sizeof first->plan.batch);
+    assert_memory_equal(&first->plan.lora, &second.plan.lora, sizeof first->plan.lora);
 }
 
 static void random_keys_resolve_or_say_why(void **state) {

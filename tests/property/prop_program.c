@@ -151,6 +151,12 @@ static void random_plan(orr_rng *rng, orr_plan *plan) {
     v->hidden_dropout = (uint8_t)pick(rng, 2);
     v->attention_dropout = v->attention != ORR_KERNEL_FLASH && pick(rng, 2);
     v->dispatch = (uint8_t)pick(rng, 4);
+    plan->lora = (orr_lora){0};
+    if (pick(rng, 4) == 0) {
+        plan->lora.rank = 16;
+        plan->lora.targets = (uint16_t)(1 + pick(rng, 511));
+        plan->lora.base = (uint8_t)pick(rng, 4);
+    }
     plan->shard.kind = pick(rng, 3) == 0 ? ORR_SHARD_FSDP2 : ORR_SHARD_NONE;
     plan->shard.dp = 32;
 }
@@ -165,7 +171,11 @@ static void check_object(const orr_object *object, const orr_layer *layer, const
         layer->mlp.bias && object->key.split.etp > 1
             ? (object->key.split.etp - 1) * (uint64_t)layer->mlp.experts * layer->hidden
             : 0; /* expert output biases are on every expert-TP rank */
-    assert_int_equal(whole - repeated, orr_layer_params(layer));
+    if (plan->lora.rank == 0) {
+        assert_int_equal(whole - repeated, orr_layer_params(layer));
+    } else { /* the layer's own are frozen */
+        assert_true(p->frozen_dense + p->frozen_expert > 0);
+    }
     uint64_t tensors = 0;
     for (uint32_t i = 0; i < object->tensor_count; i++) {
         tensors += object->tensor[i].numel * object->tensor[i].repeat;
@@ -199,11 +209,12 @@ static void check_recompute(const orr_object *object) {
     for (size_t i = 0; i < sizeof MODULE / sizeof *MODULE; i++) {
         uint64_t one = orr_object_saved(object, MODULE[i]);
         bool small_core = MODULE[i] == ORR_MODULE_CORE_ATTN || MODULE[i] == ORR_MODULE_MLA_UP_PROJ;
-        assert_true(one <= all || small_core); /* keeps operands before they were repeated */
+        /* keeps operands before they were repeated, or an input that frozen weights do not need */
+        assert_true(one <= all || small_core || object->key.lora.rank > 0);
         assert_true(one >= object->saved_input);
         assert_true(orr_object_saved(object, MODULE[i] | ORR_MODULE_LAYER) == object->saved_input);
     }
-    assert_true(object->saved_input < all);
+    assert_true(object->saved_input < all || object->key.lora.rank > 0);
     assert_int_equal(object->saved_loss, 0);
 }
 
