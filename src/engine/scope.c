@@ -197,7 +197,7 @@ uint32_t orr_closing_ops(const orr_program *program, uint32_t rank, orr_op ops[8
     orr_op *optimizer = &ops[count++];
     memset(optimizer, 0, sizeof *optimizer);
     optimizer->kind = ORR_OP_MEMORY;
-    optimizer->sub = ORR_MEMOP_ELEMENTWISE;
+    optimizer->sub = ORR_MEMOP_BULK;
     optimizer->dep[0] = optimizer->dep[1] = -1;
     optimizer->shape.memory.kernels = 2;
     optimizer->bytes =
