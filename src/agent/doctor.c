@@ -24,6 +24,16 @@ static void put_check(orr_arena *arena, orr_tree *checks, const char *name, bool
     }
 }
 
+/* What the command's exit code says. */
+static void put_failure(orr_arena *arena, orr_tree *out) {
+    const orr_tree *checks = orr_tree_get(out, "checks");
+    for (size_t i = 0; i < orr_tree_size(checks); i++) {
+        if (!orr_tree_bool(orr_tree_get(orr_tree_at(checks, i), "good"), false)) {
+            orr_tree_put_text(arena, out, "failed", "network");
+        }
+    }
+}
+
 static orr_tree *one_tool_schema(orr_arena *arena) {
     orr_tree *schema = orr_tree_new_map(arena);
     orr_tree_put_text(arena, schema, "type", "object");
@@ -53,6 +63,7 @@ orr_tree *orr_agent_doctor(orr_llm_client *client, orr_arena *arena) {
               answers ? orr_arena_format(arena, "%.80s", reply.text) : client->why,
               advice(client, failure));
     if (!answers) {
+        put_failure(arena, out);
         return out;
     }
     put_check(arena, checks, "counts tokens", reply.usage.known,
@@ -76,5 +87,6 @@ orr_tree *orr_agent_doctor(orr_llm_client *client, orr_arena *arena) {
                                       : "answered without a call",
               advice(client, failure));
     orr_tree_put_text(arena, out, "model", reply.model == NULL ? "" : reply.model);
+    put_failure(arena, out);
     return out;
 }

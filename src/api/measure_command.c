@@ -132,6 +132,9 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
     orr_tree_put_int(job->arena, map, "rank", r->identity.rank);
     orr_tree_put_int(job->arena, map, "ranks", r->identity.ranks);
     orr_tree_put_int(job->arena, map, "records", r->evidence->count);
+    if (r->evidence->count == 0 && r->evidence->step_count == 0 && orr_tree_size(r->gaps) > 0) {
+        orr_tree_put_text(job->arena, map, "failed", "device"); /* the exit code says so */
+    }
     orr_tree_put_real(job->arena, map, "harness_frac", r->harness_frac);
     static const double QUIET = 0.9;
     if (r->own_frac > 0) {

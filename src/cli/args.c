@@ -75,9 +75,34 @@ static bool split_flag(const char *text, flag *out) {
     return true;
 }
 
-/* Options of the front end itself; true when the flag was one. */
-static bool global_flag(cli_options *options, const flag *f, const char *value, bool *used_value) {
+static bool read_color(const char *value, cli_color *out) {
+    static const char *const names[] = {"auto", "always", "never"};
+    for (int i = 0; i < 3; i++) {
+        if (value != NULL && strcmp(value, names[i]) == 0) {
+            *out = (cli_color)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { LEAST_WIDTH = 40, MOST_WIDTH = 400 };
+
+static bool read_width(const char *value, uint32_t *out) {
+    char *end = NULL;
+    long width = value == NULL ? 0 : strtol(value, &end, 10);
+    if (value == NULL || value[0] < '0' || value[0] > '9' || *end != '\0') {
+        return false;
+    }
+    *out = width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : (uint32_t)width;
+    return true;
+}
+
+/* Options of the front end itself; true when the flag was one. *wrong: what its value should be. */
+static bool global_flag(cli_options *options, const flag *f, const char *value, bool *used_value,
+                        const char **wrong) {
     *used_value = false;
+    *wrong = NULL;
     if (strcmp(f->key, "json") == 0) {
         options->json = true;
     } else if (strcmp(f->key, "ascii") == 0) {
@@ -92,17 +117,20 @@ static bool global_flag(cli_options *options, const flag *f, const char *value, 
         options->version = true;
     } else if (strcmp(f->key, "color") == 0) {
         *used_value = true;
-        options->color = value == NULL                  ? COLOR_ALWAYS
-                         : strcmp(value, "never") == 0  ? COLOR_NEVER
-                         : strcmp(value, "always") == 0 ? COLOR_ALWAYS
-                                                        : COLOR_AUTO;
+        if (!read_color(value, &options->color)) {
+            *wrong = "takes auto, always or never";
+        }
     } else if (strcmp(f->key, "width") == 0) {
         *used_value = true;
-        long width = value == NULL ? 0 : strtol(value, NULL, 10);
-        options->width = width < 40 ? 40 : width > 400 ? 400 : (uint32_t)width;
+        if (!read_width(value, &options->width)) {
+            *wrong = "takes a number of columns, such as --width 120";
+        }
     } else if (strcmp(f->key, "output") == 0) {
         *used_value = true;
         options->output = value;
+        if (value == NULL || value[0] == '\0') {
+            *wrong = "takes the path of a file";
+        }
     } else {
         return false;
     }
@@ -214,11 +242,41 @@ static orr_status parse_one(cli *self, const orr_tree *command, orr_tree *args, 
     }
     const char *value = f.value != NULL ? f.value : *index + 1 < argc ? argv[*index + 1] : NULL;
     bool used_value;
-    if (global_flag(&self->options, &f, value, &used_value)) {
+    const char *wrong;
+    if (global_flag(&self->options, &f, value, &used_value, &wrong)) {
         *index += used_value && f.value == NULL ? 1 : 0;
-        return ORR_OK;
+        return wrong == NULL ? ORR_OK : usage(err, text, wrong, "see --help");
     }
     return command_flag(self, command, args, &f, argc, argv, index, err);
+}
+
+/* For help and mcp: options of the front end, and for help a topic of one or two words. */
+static orr_status parse_words(cli *self, int argc, char **argv, orr_tree *args, orr_err *err) {
+    char *word[2] = {NULL, NULL};
+    int words = 0;
+    for (int i = 0; i < argc; i++) {
+        if (argv[i][0] == '-') {
+            orr_status status = parse_one(self, NULL, args, argc, argv, &i, err);
+            if (status != ORR_OK) {
+                return status;
+            }
+            if (orr_tree_size(args) > 0) {
+                return usage(err, argv[i], "is no option here", "see 'orrery help'");
+            }
+        } else if (words == 2) {
+            return usage(err, argv[i], "is one argument too many", "help takes one topic");
+        } else {
+            word[words++] = argv[i];
+        }
+    }
+    if (words > 0) {
+        char topic[128];
+        if (command_words(self, words, word, topic, sizeof topic) < words) {
+            return usage(err, word[1], "is one argument too many", "help takes one topic");
+        }
+        orr_tree_put_text(self->arena, args, "topic", topic);
+    }
+    return ORR_OK;
 }
 
 orr_status cli_parse(cli *self, int argc, char **argv, const char **command, orr_tree **args,
@@ -233,14 +291,9 @@ orr_status cli_parse(cli *self, int argc, char **argv, const char **command, orr
         *command = name;
         entry = cli_find_command(self, name);
     }
-    if (*command != NULL && (strcmp(name, "help") == 0 || entry == NULL)) {
-        /* help takes a topic of one or two words; an unknown command is reported by the call. */
-        if (strcmp(name, "help") == 0 && index < argc) {
-            char topic[128];
-            (void)command_words(self, argc - index, argv + index, topic, sizeof topic);
-            orr_tree_put_text(self->arena, *args, "topic", topic);
-        }
-        return ORR_OK;
+    if (*command != NULL && entry == NULL) { /* an unknown one is reported by the call */
+        bool own = strcmp(name, "help") == 0 || strcmp(name, "mcp") == 0;
+        return own ? parse_words(self, argc - index, argv + index, *args, err) : ORR_OK;
     }
     bool literal = false;
     for (; index < argc; index++) {

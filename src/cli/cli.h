@@ -15,6 +15,8 @@ enum {
     EXIT_INPUT = 2,
     EXIT_INFEASIBLE = 3,
     EXIT_CHECK = 4,
+    EXIT_NETWORK = 5,
+    EXIT_DEVICE = 6,
     EXIT_INTERNAL = 70,
     EXIT_INTERRUPTED = 130
 };
@@ -44,6 +46,7 @@ orr_status cli_parse(cli *self, int argc, char **argv, const char **command, orr
 const orr_tree *cli_find_command(const cli *self, const char *name);
 
 /* help.c */
+void cli_print_version(const cli *self, FILE *out);
 void cli_print_intro(const cli *self, FILE *out);
 int cli_print_help(const cli *self, const char *topic, FILE *out); /* EXIT_FINE or EXIT_INPUT */
 

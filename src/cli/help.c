@@ -32,7 +32,32 @@ static void print_title(FILE *out) {
             orr_version());
 }
 
+/* {schema, tool, what}: help as JSON. */
+static void print_json(const cli *self, const char *what, orr_tree *value, FILE *out) {
+    orr_tree *map = orr_tree_new_map(self->arena);
+    orr_tree_put_text(self->arena, map, "schema", "orrery.help/1");
+    orr_tree *tool = orr_tree_put(self->arena, map, "tool", orr_tree_new_map(self->arena));
+    orr_tree_put_text(self->arena, tool, "name", "orrery");
+    orr_tree_put_text(self->arena, tool, "version", orr_version());
+    if (what != NULL) {
+        (void)orr_tree_put(self->arena, map, what, value);
+    }
+    fprintf(out, "%s\n", orr_write_json(self->arena, map, true));
+}
+
+void cli_print_version(const cli *self, FILE *out) {
+    if (self->options.json) {
+        print_json(self, NULL, NULL, out);
+    } else {
+        fprintf(out, "orrery %s\n", orr_version());
+    }
+}
+
 void cli_print_intro(const cli *self, FILE *out) {
+    if (self->options.json) {
+        print_json(self, "commands", self->commands, out);
+        return;
+    }
     print_title(out);
     fputs("  orrery project --model llama-3.1-8b --hardware h100 --gpus 8 --cp 2 --gbs 128 "
           "--seq 8192\n"
@@ -137,6 +162,10 @@ static const struct {
 };
 
 int cli_print_help(const cli *self, const char *topic, FILE *out) {
+    if (topic == NULL && self->options.json) {
+        print_json(self, "commands", self->commands, out);
+        return EXIT_FINE;
+    }
     if (topic == NULL) {
         print_title(out);
         print_commands(self, true, out);
@@ -144,18 +173,27 @@ int cli_print_help(const cli *self, const char *topic, FILE *out) {
     }
     const orr_tree *command = cli_find_command(self, topic);
     if (command != NULL) {
-        print_command(command, out);
+        if (self->options.json) {
+            print_json(self, "command", orr_tree_copy(self->arena, command), out);
+        } else {
+            print_command(command, out);
+        }
         return EXIT_FINE;
     }
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
         if (strcmp(topics[i].name, topic) == 0) {
-            fputs(topics[i].text, out);
+            if (self->options.json) {
+                print_json(self, "text", orr_tree_new_text(self->arena, topics[i].text), out);
+            } else {
+                fputs(topics[i].text, out);
+            }
             return EXIT_FINE;
         }
     }
-    fprintf(stderr,
-            "orrery: error: no help on '%s'\nhelp: 'orrery help' lists the commands; "
-            "topics are exit-codes, units, formats, environment, mcp\n",
-            topic);
-    return EXIT_INPUT;
+    orr_err err = {.status = ORR_E_NAME};
+    (void)snprintf(err.message, sizeof err.message, "no help on '%.100s'", topic);
+    (void)snprintf(err.hint, sizeof err.hint,
+                   "'orrery help' lists the commands; topics are exit-codes, rules, units, "
+                   "formats, environment, mcp");
+    return cli_print_error(self, &err);
 }

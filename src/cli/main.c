@@ -13,7 +13,7 @@ static int run(cli *self, int argc, char **argv) {
         return cli_print_error(self, &err);
     }
     if (self->options.version) {
-        printf("orrery %s\n", orr_version());
+        cli_print_version(self, stdout);
         return EXIT_FINE;
     }
     if (command == NULL) {
@@ -30,6 +30,11 @@ static int run(cli *self, int argc, char **argv) {
         args = orr_tree_new_map(self->arena);
     }
     if (strcmp(command, "mcp") == 0 && !self->options.help) {
+        if (topic != NULL) {
+            err = (orr_err){.status = ORR_E_USAGE};
+            (void)snprintf(err.message, sizeof err.message, "mcp takes no arguments");
+            return cli_print_error(self, &err);
+        }
         return cli_serve_mcp(self);
     }
     if (self->options.help) {

@@ -187,7 +187,8 @@ static bool write_file(const char *name, const char *text) {
     return true;
 }
 
-/* 3 for a plan that is illegal, does not start or does not fit; 4 for a check that fell short. */
+/* 3 for a plan that is illegal, does not start or does not fit; 4 for a check that fell short; 5
+ * and 6 for a network or a device that gave nothing. */
 static int verdict_code(const orr_tree *envelope) {
     const orr_tree *verdict = orr_tree_path(envelope, "result.verdict");
     if (!orr_tree_bool(orr_tree_path(envelope, "check.passed"), true)) {
@@ -195,6 +196,10 @@ static int verdict_code(const orr_tree *envelope) {
     }
     if (orr_tree_bool(orr_tree_path(envelope, "result.interrupted"), false)) {
         return EXIT_INTERRUPTED;
+    }
+    const char *failed = orr_tree_text(orr_tree_path(envelope, "result.failed"), "");
+    if (failed[0] != '\0') {
+        return strcmp(failed, "network") == 0 ? EXIT_NETWORK : EXIT_DEVICE;
     }
     if (verdict == NULL) {
         return EXIT_FINE;

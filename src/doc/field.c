@@ -309,7 +309,11 @@ static bool add_flag(const orr_field *field, const char *name, uint32_t *bits) {
 
 static const char *store_flag_text(const orr_field *field, orr_arena *arena, const orr_tree *node,
                                    uint32_t *bits, orr_err *err) {
-    for (const char *p = orr_tree_text(node, "");;) {
+    const char *text = orr_tree_text(node, "");
+    if (text[strspn(text, " ,")] == '\0') {
+        return unknown_value(field, arena, node, text, err);
+    }
+    for (const char *p = text;;) {
         size_t length = strcspn(p, ",");
         size_t start = strspn(p, " ");
         size_t end = length;

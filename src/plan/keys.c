@@ -55,7 +55,7 @@ static const orr_field fields[KEY_COUNT] = {
     U32_KEY(KEY_GPUS, gpus, 1, ORR_MAX_GPUS, "Accelerators in all."),
     U32_KEY(KEY_GPUS_PER_NODE, gpus_per_node, 1, 4096,
             "Accelerators of a host; default: as the accelerator is usually built."),
-    KEY(KEY_NIC, "nic", QUANTITY, nic_Bps, 0, 1e15, NULL, "bytes/s",
+    KEY(KEY_NIC, "nic", QUANTITY, nic_Bps, 1, 1e15, NULL, "bytes/s",
         "Network of one accelerator, one direction, such as 400Gb/s; default: the cluster's."),
     U32_KEY(KEY_TP, tp, 1, ORR_MAX_GPUS, "Tensor-parallel degree; default 1."),
     KEY(KEY_SP, "sp", BOOL, sp, 0, 0, NULL, NULL,

@@ -421,13 +421,13 @@ static void resolve_experts(resolver *r, orr_plan *plan) {
 static void resolve_load(resolver *r, orr_plan *plan) {
     double load = 1;
     orr_err err = {0};
-    if (!is_moe(r->out->model)) {
-        return;
-    }
     if (is_stated(r, KEY_IMBALANCE) &&
         !orr_imbalance_read(r->arena, r->keys.imbalance, r->out->model, plan->split.ep, &load,
                             &err)) {
         foreign_problem(r, KEY_IMBALANCE, &err);
+    }
+    if (!is_moe(r->out->model)) {
+        return;
     }
     plan->variant.capacity = is_stated(r, KEY_CAPACITY) && r->keys.capacity > 0;
     if (plan->variant.capacity) {

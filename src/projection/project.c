@@ -225,8 +225,9 @@ static void finish(const orr_resolved *resolved, double variance, orr_projection
     out->tokens_per_s = tokens / out->step_s;
     out->tokens_per_s_per_gpu = out->tokens_per_s / plan->gpus;
     out->model_flops_per_s_per_gpu = out->tokens_per_s_per_gpu * model_flops(resolved);
-    double peak =
-        resolved->cluster->accelerator->peak_flops[precision_dtype(plan->numeric.precision)];
+    const double *peaks = resolved->cluster->accelerator->peak_flops;
+    double peak = peaks[precision_dtype(plan->numeric.precision)];
+    peak = peak > 0 ? peak : peaks[ORR_BF16]; /* what a device without the format falls back to */
     out->mfu_frac = peak > 0 ? out->model_flops_per_s_per_gpu / peak : 0;
     out->price_error_frac = sqrt(variance) / out->step_s;
 }

@@ -135,6 +135,19 @@ const char *orr_page_count(orr_page *page, double value) {
     return orr_arena_format(page->arena, "%.1f%s", value, names[unit]);
 }
 
+/* Cells and bars fill their columns; at the end of a line nobody sees that. In place. */
+static char *without_trailing_blanks(char *text) {
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        while (*from == '\n' && to > text && to[-1] == ' ') {
+            to--;
+        }
+        *to++ = *from;
+    }
+    *to = '\0';
+    return text;
+}
+
 static const char *last_word(const char *schema) {
     const char *dot = strrchr(schema, '.');
     return dot == NULL ? schema : dot;
@@ -170,5 +183,5 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
     } else {
         orr_render_tree(&page, orr_tree_get(envelope, "result"), 0);
     }
-    return orr_text_done(&page.text);
+    return without_trailing_blanks(orr_text_done(&page.text));
 }

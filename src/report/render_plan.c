@@ -26,14 +26,27 @@ static void add_input(orr_page *page, const orr_tree *inputs, const char *key, c
     }
 }
 
+/* The accelerator, or the cluster that names it; either may be a map. */
+static const char *machine(const orr_tree *inputs) {
+    static const char *const keys[] = {"hardware", "cluster"};
+    for (size_t i = 0; i < 2; i++) {
+        const orr_tree *node = orr_tree_get(inputs, keys[i]);
+        const char *name =
+            orr_tree_kind_of(node) == ORR_TREE_MAP ? text(node, "name") : orr_tree_text(node, "");
+        if (name[0] != '\0') {
+            return name;
+        }
+    }
+    return "GPU";
+}
+
 void orr_render_inputs(orr_page *page, const orr_tree *envelope) {
     const orr_tree *inputs = orr_tree_get(envelope, "inputs");
     const orr_tree *model = orr_tree_get(inputs, "model");
     const char *name =
         orr_tree_kind_of(model) == ORR_TREE_MAP ? text(model, "name") : orr_tree_text(model, "?");
     orr_page_ink(page, INK_STRONG);
-    orr_page_add(page, "%s on %lld x %s", name, (long long)real(inputs, "gpus"),
-                 text(inputs, "hardware"));
+    orr_page_add(page, "%s on %lld x %s", name, (long long)real(inputs, "gpus"), machine(inputs));
     orr_page_ink(page, INK_PLAIN);
     orr_page_add(page, "   ");
     static const char *const keys[][2] = {
