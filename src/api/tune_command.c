@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/tune_ranks.h"
 #include "base/err.h"
 #include "base/os_file.h"
 #include "doc/doc.h"
@@ -276,10 +277,61 @@ static orr_status export_all(orr_job *job, const tune_args *args, const orr_reso
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* The first rank shows what all of them found. */
+static void leave_to_the_first(orr_job *job, const orr_tune_ranks *ranks) {
+    static const char *const kept[] = {"verdict", "interrupted"};
+    orr_tree *map = orr_tree_new_map(job->arena);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const orr_tree *value = orr_tree_get(job->result, kept[i]);
+        if (value != NULL) {
+            (void)orr_tree_put(job->arena, map, kept[i], orr_tree_copy(job->arena, value));
+        }
+    }
+    orr_tree_put_int(job->arena, map, "rank", ranks->rank);
+    orr_tree_put_bool(job->arena, map, "elsewhere", true);
+    job->result = map;
+}
+
+/* What this process alone does with the result. */
+static orr_status finish(orr_job *job, const tune_args *args, const orr_tune_request *request,
+                         const orr_resolved *start, orr_err *err) {
+    if (args->trials != NULL) {
+        ORR_TRY(orr_os_write_file(args->trials, request->trials, strlen(request->trials), err));
+    }
+    if (orr_job_wants_llm(job)) {
+        ORR_TRY(orr_job_investigate(job, request->keys, request->pins, request->ranges, err));
+    }
+    ORR_TRY(export_all(job, args, start, err));
+    if (args->svg != NULL) {
+        const char *text = orr_report_front(job->arena, job->result);
+        ORR_TRY(orr_os_write_file(args->svg, text, strlen(text), err));
+    }
+    return ORR_OK;
+}
+
+static orr_status search(orr_job *job, const tune_args *args, orr_tune_ranks *ranks,
+                         orr_tune_request *request, orr_err *err) {
+    ORR_TRY(orr_tune_ranks_open(job->arena, ranks, err));
+    bool first = ranks->rank == 0;
+    request->ranks = ranks->count > 1 ? ranks : NULL;
+    if (!first) {
+        request->progress = NULL;
+    }
+    if (args->store != NULL && first) {
+        ORR_TRY(orr_store_open(args->store, &request->store, err));
+    }
+    return orr_tune(job->ctx->engine, job->arena, request, &job->result, err);
+}
+
 orr_status orr_command_tune(orr_job *job, orr_err *err) {
     tune_args args = {.threads = 1};
     const orr_tree *keys = NULL;
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
+    if (args.store == NULL && (args.resume || args.trials != NULL)) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "--resume and --trials need --store, the file with the "
+                        "search's state");
+    }
     ORR_TRY(orr_job_keys(job, &keys, err));
     orr_resolved start = {0};
     ORR_TRY(orr_plan_resolve(job->arena, keys, &start, err));
@@ -301,6 +353,7 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
                                 .p_oom = args.p_oom,
                                 .budget_s = args.budget,
                                 .within_frac = args.within,
+                                .resume = args.resume,
                                 .threads = args.threads,
                                 .what_if = args.what_if,
                                 .seed_budget = args.seed_budget,
@@ -310,28 +363,18 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     job->inputs = orr_tree_copy(job->arena, keys);
     (void)orr_tree_put(job->arena, job->inputs, "pin", pins);
     (void)orr_tree_put(job->arena, job->inputs, "range", ranges);
-    if (args.store == NULL && (args.resume || args.trials != NULL)) {
-        return orr_fail(err, ORR_E_USAGE,
-                        "--resume and --trials need --store, the file with the "
-                        "search's state");
+    orr_tune_ranks ranks = {0};
+    orr_status status = search(job, &args, &ranks, &request, err);
+    if (status == ORR_OK) {
+        if (ranks.rank > 0) {
+            leave_to_the_first(job, &ranks);
+        } else {
+            status = finish(job, &args, &request, &start, err);
+        }
     }
-    request.resume = args.resume;
-    if (args.store != NULL) {
-        ORR_TRY(orr_store_open(args.store, &request.store, err));
-    }
-    orr_status status = orr_tune(job->ctx->engine, job->arena, &request, &job->result, err);
     orr_store_close(request.store);
-    ORR_TRY(status);
-    if (args.trials != NULL) {
-        ORR_TRY(orr_os_write_file(args.trials, request.trials, strlen(request.trials), err));
+    if (status == ORR_OK) { /* else the launcher ends the others, who may wait for this one */
+        orr_tune_ranks_close(&ranks);
     }
-    if (orr_job_wants_llm(job)) {
-        ORR_TRY(orr_job_investigate(job, keys, pins, ranges, err));
-    }
-    ORR_TRY(export_all(job, &args, &start, err));
-    if (args.svg != NULL) {
-        const char *text = orr_report_front(job->arena, job->result);
-        ORR_TRY(orr_os_write_file(args.svg, text, strlen(text), err));
-    }
-    return ORR_OK;
+    return status;
 }

@@ -215,6 +215,9 @@ static int verdict_code(const orr_tree *envelope) {
 
 int cli_print_result(const cli *self, const orr_tree *envelope) {
     char *text = NULL;
+    if (orr_tree_bool(orr_tree_path(envelope, "result.elsewhere"), false)) {
+        return verdict_code(envelope); /* the first of several processes shows it */
+    }
     if (self->options.json) {
         text = orr_write_json(self->arena, envelope, true);
     } else {

@@ -118,7 +118,7 @@ orr_status orr_linker_order(orr_linker *linker, orr_arena *scratch, const orr_sc
     void *known = orr_map_get(&linker->orders, key, key_bytes);
     if (known == NULL) {
         const orr_order **slot = ORR_NEW(linker->order_arena, const orr_order *);
-        ORR_TRY(orr_order_build_brief(linker->arena, spec, timed ? &times : NULL, slot, err));
+        ORR_TRY(orr_order_build_brief(linker->order_arena, spec, timed ? &times : NULL, slot, err));
         orr_map_put(&linker->orders, linker->order_arena, key, key_bytes, slot);
         known = slot;
     }

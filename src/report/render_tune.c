@@ -66,6 +66,7 @@ static void add_best(orr_page *page, const orr_tree *result) {
 static void add_certificate(orr_page *page, const orr_tree *result) {
     const orr_tree *c = orr_tree_get(result, "certificate");
     bool complete = orr_tree_bool(orr_tree_get(c, "complete"), false);
+    bool found = orr_tree_kind_of(orr_tree_get(result, "best")) == ORR_TREE_MAP;
     orr_page_heading(page, "Certificate");
     orr_page_add(page, "  %s legal plans: %s evaluated, %s ruled out by time and %s by memory",
                  count_text(page, c, "space"), count_text(page, c, "evaluated"),
@@ -76,16 +77,22 @@ static void add_certificate(orr_page *page, const orr_tree *result) {
     if (complete) {
         orr_page_add(page, "By this model nothing in the space is faster.");
     } else {
-        orr_page_add(page,
-                     "Stopped early: %s plans were not looked at, none of them can be more "
-                     "than %.1f %% faster.",
-                     count_text(page, c, "open"), 100 * real(c, "gap"));
+        orr_page_add(
+            page, "Stopped early: %s plans were not looked at%s", count_text(page, c, "open"),
+            real(c, "gap") >= 1 ? ", and no bound says how much faster one could be." : "");
+        if (real(c, "gap") < 1) {
+            orr_page_add(page, "; none of them can take less than %.1f %% of the best's time.",
+                         100 * (1 - real(c, "gap")));
+        }
     }
     orr_page_ink(page, INK_PLAIN);
-    orr_page_add(page,
-                 " %s plans lie within %.1f %% of the best,\n  which is the model's own error "
-                 "in telling plans apart.\n",
-                 count_text(page, c, "within_model_error"), 100 * real(c, "model_error"));
+    if (found) {
+        orr_page_add(page,
+                     " %s plans lie within %.1f %% of the best,\n  which is the model's own error "
+                     "in telling plans apart.",
+                     count_text(page, c, "within_model_error"), 100 * real(c, "model_error"));
+    }
+    orr_page_add(page, "\n");
     orr_page_add(page, "  %.2f s, %s evaluations a second\n", real(result, "wall_s"),
                  orr_page_count(page, real(result, "rate_per_s")));
 }
@@ -234,11 +241,18 @@ static void add_neighbours(orr_page *page, const orr_tree *result) {
 void orr_render_tune(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     bool found = orr_tree_kind_of(orr_tree_get(result, "best")) == ORR_TREE_MAP;
+    bool complete = orr_tree_bool(orr_tree_path(result, "certificate.complete"), true);
     if (found) {
         add_best(page, result);
+    } else if (orr_tree_bool(orr_tree_get(result, "nothing_looked_at"), false)) {
+        orr_page_ink(page, INK_WARN);
+        orr_page_add(page, "Ended before any plan was looked at: there is no best so far.\n");
+        orr_page_ink(page, INK_PLAIN);
     } else {
         orr_page_ink(page, INK_BAD);
-        orr_page_add(page, "No plan of the space fits into memory.");
+        orr_page_add(page, "%s.",
+                     complete ? "No plan of the space fits into memory"
+                              : "None of the plans looked at fits into memory");
         double least = real(result, "least_need_bytes");
         if (least > 0) {
             orr_page_add(page, " The least that was asked for is %s.", orr_page_bytes(page, least));

@@ -6,14 +6,13 @@
 #include "base/num.h"
 #include "tune/tune_int.h"
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2 };
 
 /* Sizes guard against a state of another build. */
 typedef struct state_head {
     uint32_t version, keep_bytes, found_bytes, family_count;
     uint64_t space;
     uint32_t next, round;
-    uint32_t near_count, reserved;
 } state_head;
 
 uint64_t tune_search_key(const tune_space *space) {
@@ -43,32 +42,9 @@ uint64_t tune_search_key(const tune_space *space) {
     return key;
 }
 
-/* Plans with a layout of their own refer to it by address. */
-static void detach(tune_keep *keep) {
-    for (uint32_t i = 0; i < keep->top_count; i++) {
-        keep->top[i].plan.layout = NULL;
-    }
-    for (uint32_t i = 0; i < keep->front_count; i++) {
-        keep->front[i].plan.layout = NULL;
-    }
-    keep->near = NULL;
-    keep->near_capacity = 0;
-}
-
-static void attach_plan(const tune_space *space, tune_found *found) {
-    const tune_world *world = &space->world[found->world];
-    for (uint32_t i = 0; i < world->layout_count; i++) {
-        if (world->layout[i].layout_hash != 0 &&
-            world->layout[i].layout_hash == found->plan.pipe.layout_hash) {
-            found->plan.layout = world->layout_text[i];
-        }
-    }
-}
-
 orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tune_keep *keep,
                                 uint32_t next, uint32_t round, orr_err *err) {
-    size_t near_bytes = keep->near_count * sizeof *keep->near;
-    size_t length = sizeof(state_head) + sizeof *keep + near_bytes;
+    size_t length = sizeof(state_head) + tune_keep_pack(keep, NULL);
     char *bytes = (char *)orr_alloc(length);
     state_head head = {.version = STATE_VERSION,
                        .keep_bytes = sizeof *keep,
@@ -76,18 +52,10 @@ orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tun
                        .family_count = space->family_count,
                        .space = space->count,
                        .next = next,
-                       .round = round,
-                       .near_count = keep->near_count};
-    tune_keep *copy = (tune_keep *)orr_alloc(sizeof *copy);
-    *copy = *keep;
-    detach(copy);
+                       .round = round};
     memcpy(bytes, &head, sizeof head);
-    memcpy(bytes + sizeof head, copy, sizeof *copy);
-    if (near_bytes > 0) {
-        memcpy(bytes + sizeof head + sizeof *copy, keep->near, near_bytes);
-    }
+    (void)tune_keep_pack(keep, bytes + sizeof head);
     orr_status status = orr_store_put_state(space->request->store, key, bytes, length, err);
-    orr_release(copy);
     orr_release(bytes);
     return status;
 }
@@ -98,32 +66,24 @@ orr_status tune_checkpoint_load(const tune_space *space, uint64_t key, tune_keep
     size_t length = 0;
     state_head head;
     *found = false;
-    ORR_TRY(orr_store_get_state(space->request->store, space->arena, key, &bytes, &length, err));
-    if (bytes == NULL || length < sizeof head + sizeof *keep) {
+    if (space->request->store != NULL) {
+        ORR_TRY(
+            orr_store_get_state(space->request->store, space->arena, key, &bytes, &length, err));
+    }
+    ORR_TRY(tune_ranks_share(space->request, space->arena, &bytes, &length, err));
+    if (bytes == NULL || length < sizeof head) {
         return ORR_OK;
     }
     memcpy(&head, bytes, sizeof head);
     bool ours = head.version == STATE_VERSION && head.keep_bytes == sizeof *keep &&
                 head.found_bytes == sizeof(tune_found) && head.space == space->count &&
-                head.family_count == space->family_count && head.next <= head.family_count &&
-                length == sizeof head + sizeof *keep + head.near_count * sizeof *keep->near;
-    if (!ours) {
+                head.family_count == space->family_count && head.next <= head.family_count;
+    double within_frac = keep->within_frac;
+    uint32_t limit = keep->limit;
+    if (!ours ||
+        !tune_keep_unpack(space, (const char *)bytes + sizeof head, length - sizeof head, keep)) {
+        tune_keep_init(keep, within_frac, limit); /* of another build: from the start */
         return ORR_OK;
-    }
-    tune_keep_release(keep);
-    memcpy(keep, (const char *)bytes + sizeof head, sizeof *keep);
-    keep->near = NULL;
-    if (head.near_count > 0) {
-        keep->near_capacity = head.near_count;
-        keep->near = (double *)orr_alloc(head.near_count * sizeof *keep->near);
-        memcpy(keep->near, (const char *)bytes + sizeof head + sizeof *keep,
-               head.near_count * sizeof *keep->near);
-    }
-    for (uint32_t i = 0; i < keep->top_count; i++) {
-        attach_plan(space, &keep->top[i]);
-    }
-    for (uint32_t i = 0; i < keep->front_count; i++) {
-        attach_plan(space, &keep->front[i]);
     }
     *next = head.next;
     *round = head.round;

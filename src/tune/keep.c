@@ -27,10 +27,15 @@ double tune_keep_limit(const tune_keep *keep) {
     return tune_keep_best(keep) * (1 + keep->within_frac);
 }
 
+/* Of two plans that cost the same the one that needs less memory. */
+static bool is_before(const tune_found *a, const tune_found *b) {
+    return a->cost < b->cost || (!(a->cost > b->cost) && a->need_bytes < b->need_bytes);
+}
+
 /* Found later, or equal: behind. Plans come in an order of their own, whatever the threads. */
 static void add_top(tune_keep *keep, const tune_found *found) {
     uint32_t at = keep->top_count;
-    while (at > 0 && found->cost < keep->top[at - 1].cost) {
+    while (at > 0 && is_before(found, &keep->top[at - 1])) {
         at--;
     }
     if (at >= keep->limit) {
@@ -92,7 +97,7 @@ static void add_near(tune_keep *keep, double cost) {
 
 void tune_keep_add(tune_keep *keep, const tune_found *found) {
     bool full = keep->top_count == keep->limit;
-    if (!full || found->cost < keep->top[keep->top_count - 1].cost) {
+    if (!full || is_before(found, &keep->top[keep->top_count - 1])) {
         add_top(keep, found);
     }
     add_front(keep, found);

@@ -2,9 +2,12 @@
  *
  * Families are sorted by a lower bound and searched in rounds. All of a round are judged by what
  * was known when it began, and their finds are merged in order, so that neither the winner nor a
- * single count depends on the number of threads. Inside a family: pipes by their bounds, then
- * bodies (recompute and overlap) by theirs, then each plan: memory first, time only if it fits. */
+ * single count depends on the number of threads or of ranks. Inside a family: pipes by their
+ * bounds, then bodies (recompute and overlap) by theirs, then each plan: memory first, time only if
+ * it fits. */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +15,7 @@
 #include "base/num.h"
 #include "tune/tune_int.h"
 
-enum { FIRST_ROUND = 4, MAX_ROUND = 64 };
+enum { FIRST_ROUND = 4, MAX_ROUND = 64, BOUNDS_AT_ONCE = 512 };
 
 typedef struct search {
     tune_space *space;
@@ -22,16 +25,57 @@ typedef struct search {
     tune_keep *keep;       /* of all rounds before */
     tune_keep *unit;       /* [round] */
     const uint32_t *order; /* families by bound */
-    uint32_t first;        /* of the round, in order */
+    uint32_t first;        /* of the round, in order; of the bounds, as they come */
     double limit;          /* of the round */
-    double start_s;
-    bool failed;
+    double seed_limit;     /* what costs more than the seed and is of no interest */
+    uint64_t closed;       /* plans in families done with */
+    bool cuttable;         /* the budget may end a family before it is done with */
+    atomic_uint cut;       /* TUNE_STOP bits that end families right away */
+    pthread_mutex_t asking;
+    atomic_bool failed;
     orr_err err;
 } search;
 
 static void fail(search *s, const orr_err *err) {
     s->err = *err; /* any one of several: they are bugs, not results */
-    s->failed = true;
+    atomic_store(&s->failed, true);
+}
+
+/* What this process knows. */
+static uint32_t own_stops(search *s, const char *what, double done, double total) {
+    const orr_tune_request *request = s->space->request;
+    uint32_t flags = atomic_load(&s->failed) ? TUNE_STOP_FAILURE : 0;
+    bool more =
+        request->progress == NULL || request->progress(request->progress_user, what, done, total);
+    flags |= more ? 0 : TUNE_STOP_INTERRUPT;
+    bool late = request->budget_s > 0 && tune_clock_s() - s->space->start_s >= request->budget_s;
+    return flags | (late ? TUNE_STOP_BUDGET : 0);
+}
+
+/* What any of the ranks knows: they go on together, or stop together. */
+static uint32_t stops(search *s, const char *what, double done, double total) {
+    orr_err err = {0};
+    uint32_t own = own_stops(s, what, done, total), flags = own | atomic_load(&s->cut);
+    if (tune_ranks_agree(s->space->request, &flags, &err) != ORR_OK) {
+        fail(s, &err);
+        return own | TUNE_STOP_FAILURE;
+    }
+    if ((flags & TUNE_STOP_FAILURE) != 0 && !atomic_load(&s->failed)) {
+        (void)orr_fail(&err, ORR_E_IO, "another rank of the search failed");
+        fail(s, &err);
+    }
+    return flags;
+}
+
+/* From inside a family, by whichever thread comes first. */
+static bool is_cut(search *s) {
+    if (pthread_mutex_trylock(&s->asking) == 0) {
+        uint32_t flags = own_stops(s, "plans", (double)s->closed, (double)s->space->count);
+        flags &= s->cuttable ? TUNE_STOP_BUDGET | TUNE_STOP_INTERRUPT : TUNE_STOP_INTERRUPT;
+        (void)atomic_fetch_or(&s->cut, flags);
+        (void)pthread_mutex_unlock(&s->asking);
+    }
+    return atomic_load(&s->cut) != 0 || atomic_load(&s->failed);
 }
 
 /* A plan that the projection does not take is none of the space's, and is counted apart. */
@@ -118,14 +162,53 @@ static double least_step(search *s, orr_quick *quick, const tune_family *family)
     return least_s;
 }
 
+/* The index of this rank's `index`th piece of work. */
+static uint32_t own_index(const search *s, uint32_t index) {
+    const orr_tune_request *request = s->space->request;
+    return index * tune_rank_count(request) + tune_rank(request);
+}
+static uint32_t own_count(const search *s, uint32_t count) {
+    uint32_t ranks = tune_rank_count(s->space->request), own = tune_rank(s->space->request);
+    return (count + ranks - 1 - own) / ranks;
+}
+
 static void bound_family(void *user, uint32_t thread, uint32_t index) {
     search *s = (search *)user;
-    tune_family *family = &s->space->family[index];
+    tune_family *family = &s->space->family[s->first + own_index(s, index)];
     orr_quick *quick = quick_of(s, thread, family->world);
     if (quick != NULL) {
         double step_s = s->space->request->brute ? 0 : least_step(s, quick, family);
         family->bound = tune_cost(&s->space->world[family->world], step_s);
     }
+}
+
+/* Bounds of all families, or of as many as there is time for; the others' are -1: not known. */
+static uint32_t bound_families(search *s) {
+    tune_space *space = s->space;
+    orr_err err = {0};
+    uint32_t flags = 0, done = 0;
+    while (done < space->family_count && flags == 0) {
+        double bound[BOUNDS_AT_ONCE];
+        uint32_t count = orr_min_u32(BOUNDS_AT_ONCE, space->family_count - done);
+        s->first = done;
+        tune_pool_run(s->threads, own_count(s, count), bound_family, s);
+        for (uint32_t i = 0; i < count; i++) {
+            bound[i] = space->family[done + i].bound;
+        }
+        if (!atomic_load(&s->failed) &&
+            tune_ranks_spread(space->request, bound, count, &err) != ORR_OK) {
+            fail(s, &err);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            space->family[done + i].bound = bound[i];
+        }
+        done += count;
+        flags = stops(s, "bounds", done, space->family_count);
+    }
+    for (uint32_t f = done; f < space->family_count; f++) {
+        space->family[f].bound = -1;
+    }
+    return flags;
 }
 
 /* ---- one family ------------------------------------------------------------------------------ */
@@ -140,8 +223,15 @@ typedef struct unit {
     double limit;   /* of the round; the unit's own may be lower */
     double fits_bytes;
     bool brute;
+    uint32_t asked; /* calls of is_left */
     tune_keep *keep;
 } unit;
+
+/* Whether to leave the family where it is. */
+static bool is_left(unit *u) {
+    enum { SELDOM = 32 };
+    return u->asked++ % SELDOM == 0 ? is_cut(u->s) : u->keep->cut;
+}
 
 static double limit_of(const unit *u) {
     return u->brute ? HUGE_VAL : orr_min_f64(u->limit, tune_keep_limit(u->keep));
@@ -259,7 +349,8 @@ static void search_pipe(unit *u, const tune_pipe *pipe) {
     body b = {.tails = tune_tails_of(space, u->family, pipe)};
     orr_plan plan = u->family->plan;
     tune_plan_pipe(pipe, &plan);
-    for (uint32_t r = 0; r < recomputes->count && !u->s->failed; r++) {
+    for (uint32_t r = 0; r < recomputes->count && !u->keep->cut; r++) {
+        u->keep->cut = is_left(u);
         b.overlaps = b.tails->overlaps[tune_recompute_class(&recomputes->value[r])];
         plan.recompute = recomputes->value[r];
         relax_overlap(u->world, &plan);
@@ -314,9 +405,9 @@ static int by_bound(const void *a, const void *b) {
                                  : x->index > y->index;
 }
 
-static void search_family(void *user, uint32_t thread, uint32_t index) {
+static void search_family(void *user, uint32_t thread, uint32_t own) {
     search *s = (search *)user;
-    uint32_t at = s->order[s->first + index];
+    uint32_t index = own_index(s, own), at = s->order[s->first + index];
     const tune_family *family = &s->space->family[at];
     const tune_world *world = &s->space->world[family->world];
     const tune_pipes *pipes = &s->space->pipes[family->pipes];
@@ -342,7 +433,7 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
         pipe[p] = (ranked){u.brute ? 0 : bound_of(&u, &plan), p, 0};
     }
     qsort(pipe, pipes->count, sizeof *pipe, by_bound);
-    for (uint32_t i = 0; i < pipes->count && !s->failed; i++) {
+    for (uint32_t i = 0; i < pipes->count && !u.keep->cut; i++) {
         const tune_pipe *one = &pipes->pipe[pipe[i].index];
         uint64_t plans = tune_count(tune_recomputes_of(s->space, family, one),
                                     tune_tails_of(s->space, family, one));
@@ -362,7 +453,8 @@ static void search_family(void *user, uint32_t thread, uint32_t index) {
 /* Where fewer GPUs are better, all that fewer can do comes first. */
 static uint32_t gpus_first(const tune_space *space, uint32_t family) {
     bool wanted = space->request->objective == ORR_OBJECTIVE_GPUS;
-    return wanted ? space->family[family].plan.gpus : 0;
+    bool known = !(space->family[family].bound < 0);
+    return !known ? UINT32_MAX : wanted ? space->family[family].plan.gpus : 0;
 }
 
 static uint32_t *sort_families(tune_space *space) {
@@ -389,36 +481,19 @@ static double within_of(const tune_space *space) {
     return within;
 }
 
-typedef struct tally {
-    uint64_t plans; /* in families done with */
-    uint32_t rounds;
-    double start_s;
-} tally;
-
-static bool go_on(const search *s, const tally *t, tune_outcome *out) {
-    const orr_tune_request *request = s->space->request;
-    double spent_s = tune_clock_s() - t->start_s;
-    bool more =
-        request->progress == NULL || request->progress(request->progress_user, "plans",
-                                                       (double)t->plans, (double)s->space->count);
-    out->interrupted = !more;
-    /* some families are looked at in any case */
-    return more && (request->budget_s <= 0 || spent_s < request->budget_s || t->rounds == 0);
-}
-
 /* Once a second; a new best as soon as its round is done. */
 static bool note_round(search *s, const tune_outcome *out, uint32_t next, uint32_t round,
-                       double best_before, double *saved_s, double start_s) {
+                       double best_before, double *saved_s) {
     const tune_space *space = s->space;
     double now_s = tune_clock_s();
     orr_err err = {0};
-    if (space->request->store == NULL) {
+    orr_status status = ORR_OK;
+    if (space->request->store == NULL || !out->complete) { /* what was cut must be done again */
         return true;
     }
-    orr_status status = ORR_OK;
     if (tune_keep_best(s->keep) < best_before) {
-        status =
-            tune_store_found(space, out->key, "incumbent", &s->keep->top[0], now_s - start_s, &err);
+        status = tune_store_found(space, out->key, "incumbent", &s->keep->top[0],
+                                  now_s - space->start_s, &err);
     }
     if (status == ORR_OK && now_s - *saved_s >= 1) {
         *saved_s = now_s;
@@ -430,12 +505,15 @@ static bool note_round(search *s, const tune_outcome *out, uint32_t next, uint32
     return status == ORR_OK;
 }
 
-static void leave_open(search *s, tune_outcome *out, uint32_t next) {
+/* Families from `next` on were not looked at, or not to the end. */
+static void leave_open(search *s, tune_outcome *out, uint32_t next, uint32_t flags) {
     const tune_space *space = s->space;
     out->complete = false;
-    out->least_open = space->family[s->order[next]].bound;
+    out->interrupted = (flags & TUNE_STOP_INTERRUPT) != 0;
     for (uint32_t f = next; f < space->family_count; f++) {
-        out->open += space->family[s->order[f]].count;
+        const tune_family *family = &space->family[s->order[f]];
+        out->open += family->count;
+        out->least_open = orr_min_f64(out->least_open, orr_max_f64(0, family->bound));
     }
 }
 
@@ -470,16 +548,62 @@ static uint32_t skip_group(search *s, uint32_t next) {
     return next;
 }
 
-static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round) {
-    tune_space *space = s->space;
-    tally t = {.start_s = s->start_s};
-    double saved_s = t.start_s;
-    for (uint32_t f = 0; f < next; f++) {
-        t.plans += space->family[s->order[f]].count;
+/* What a family cut short has found counts; which of its plans were left does not: all of them
+ * are open. */
+static void merge_unit(search *s, tune_outcome *out, tune_keep *part, const tune_family *family) {
+    if (part->cut) {
+        part->evaluated = part->pruned_time = part->pruned_memory = part->unanswered = 0;
+        out->complete = false;
+        out->open += family->count;
+        out->least_open = orr_min_f64(out->least_open, family->bound);
     }
-    while (next < space->family_count && !s->failed) {
+    tune_keep_merge(s->keep, part);
+    tune_keep_release(part);
+    s->closed += family->count;
+}
+
+static void run_round(search *s, tune_outcome *out, uint32_t next, uint32_t count) {
+    const tune_space *space = s->space;
+    orr_err err = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        tune_keep_init(&s->unit[i], s->keep->within_frac, TUNE_UNIT_TOP);
+    }
+    tune_pool_run(s->threads, own_count(s, count), search_family, s);
+    if (!atomic_load(&s->failed) && tune_ranks_exchange(space, s->unit, count, &err) != ORR_OK) {
+        fail(s, &err);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        merge_unit(s, out, &s->unit[i], &space->family[s->order[next + i]]);
+    }
+}
+
+static void close_rest(search *s, uint32_t next) {
+    const tune_space *space = s->space;
+    for (; next < space->family_count; next++) {
+        const tune_family *family = &space->family[s->order[next]];
+        bool never = family->bound >= HUGE_VAL;
+        *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
+    }
+}
+
+/* flags: what the bounds were stopped by. Some families are looked at in any case. */
+static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round,
+                       uint32_t flags) {
+    tune_space *space = s->space;
+    double saved_s = tune_clock_s();
+    for (uint32_t f = 0; f < next; f++) {
+        s->closed += space->family[s->order[f]].count;
+    }
+    while (next < space->family_count) {
+        flags |= stops(s, "plans", (double)s->closed, (double)space->count);
+        bool enough = s->cuttable || s->keep->top_count > 0;
+        if ((flags & ~(uint32_t)(enough ? 0 : TUNE_STOP_BUDGET)) != 0) {
+            leave_open(s, out, next, flags);
+            return;
+        }
         s->first = next;
-        s->limit = space->request->brute ? HUGE_VAL : tune_keep_limit(s->keep);
+        s->limit =
+            space->request->brute ? HUGE_VAL : orr_min_f64(s->seed_limit, tune_keep_limit(s->keep));
         uint32_t count = gather_round(s, next, round);
         if (count == 0) {
             uint32_t more = skip_group(s, next);
@@ -489,32 +613,18 @@ static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t rou
             next = more;
             continue;
         }
-        if (!go_on(s, &t, out)) {
-            leave_open(s, out, next);
-            return;
-        }
         double best_before = tune_keep_best(s->keep);
-        for (uint32_t i = 0; i < count; i++) {
-            tune_keep_init(&s->unit[i], s->keep->within_frac, TUNE_UNIT_TOP);
-        }
-        tune_pool_run(s->threads, count, search_family, s);
-        for (uint32_t i = 0; i < count; i++) {
-            tune_keep_merge(s->keep, &s->unit[i]);
-            tune_keep_release(&s->unit[i]);
-            t.plans += space->family[s->order[next + i]].count;
-        }
+        run_round(s, out, next, count);
         next += count;
-        t.rounds++;
+        s->cuttable = true;
         round = orr_min_u32(MAX_ROUND, 2 * round);
-        if (!note_round(s, out, next, round, best_before, &saved_s, t.start_s)) {
-            return;
+        if (!note_round(s, out, next, round, best_before, &saved_s)) {
+            continue; /* the others are told before this rank leaves */
         }
     }
-    for (; next < space->family_count; next++) {
-        const tune_family *family = &space->family[s->order[next]];
-        bool never = family->bound >= HUGE_VAL;
-        *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
-    }
+    flags |= stops(s, "plans", (double)s->closed, (double)space->count);
+    out->interrupted = !out->complete && (flags & TUNE_STOP_INTERRUPT) != 0;
+    close_rest(s, next);
 }
 
 static orr_status find_start(search *s, tune_outcome *out, uint32_t *next, uint32_t *round,
@@ -523,7 +633,7 @@ static orr_status find_start(search *s, tune_outcome *out, uint32_t *next, uint3
     bool found = false;
     *next = 0;
     *round = FIRST_ROUND;
-    if (request->store == NULL) {
+    if (request->store == NULL && !request->resume) {
         return ORR_OK;
     }
     out->key = tune_search_key(s->space);
@@ -560,28 +670,47 @@ static void close_search(search *s) {
     orr_release(s->unit);
 }
 
-orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out, orr_err *err) {
+/* Where the search did not come to it. */
+static void keep_seed(tune_keep *keep, const tune_found *seed) {
+    for (uint32_t i = 0; i < keep->top_count; i++) {
+        if (memcmp(&keep->top[i].plan, &seed->plan, sizeof seed->plan) == 0) {
+            return;
+        }
+    }
+    tune_keep_add(keep, seed);
+}
+
+orr_status tune_search(tune_space *space, orr_engine *engine, const tune_found *seed,
+                       tune_outcome *out, orr_err *err) {
     double start_s = tune_clock_s();
     *out = (tune_outcome){.complete = true, .least_open = HUGE_VAL};
     tune_keep_init(&out->keep, within_of(space), TUNE_TOP);
     search s = {.space = space, .threads = orr_max_u32(1, space->request->threads)};
     s.keep = &out->keep;
-    s.start_s = start_s;
+    /* with few GPUs first, costs of other numbers say nothing */
+    bool bounds = seed != NULL && space->request->objective != ORR_OBJECTIVE_GPUS;
+    s.cuttable = space->request->brute; /* whose families may be large */
+    s.seed_limit = bounds ? seed->cost * (1 + out->keep.within_frac) : HUGE_VAL;
+    (void)pthread_mutex_init(&s.asking, NULL);
     out->threads = s.threads;
     ORR_TRY(orr_engine_prepare(engine, &space->world[0].base, err));
     open_search(&s, engine);
-    tune_pool_run(s.threads, space->family_count, bound_family, &s);
-    orr_status status = s.failed ? s.err.status : ORR_OK;
+    uint32_t flags = bound_families(&s);
+    orr_status status = atomic_load(&s.failed) ? s.err.status : ORR_OK;
     if (status == ORR_OK) {
         uint32_t next, round;
         s.order = sort_families(space);
         status = find_start(&s, out, &next, &round, &s.err);
         if (status == ORR_OK) {
-            run_rounds(&s, out, next, round);
-            status = s.failed ? s.err.status : ORR_OK;
+            run_rounds(&s, out, next, round, flags);
+            status = atomic_load(&s.failed) ? s.err.status : ORR_OK;
         }
     }
+    if (status == ORR_OK && seed != NULL && !out->complete) {
+        keep_seed(&out->keep, seed);
+    }
     close_search(&s);
+    (void)pthread_mutex_destroy(&s.asking);
     out->wall_s = tune_clock_s() - start_s;
     if (status != ORR_OK) {
         *err = s.err;

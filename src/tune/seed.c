@@ -41,6 +41,8 @@ typedef struct planner {
     bool started;
     orr_plan best;
     double best_s, best_need; /* best_s is HUGE_VAL while nothing fits */
+    tune_space *members;      /* whose plans `found` is looked for among, or NULL */
+    tune_found found;
     orr_map seen;
 } planner;
 
@@ -286,6 +288,15 @@ static bool wanted(const planner *p, const orr_plan *plan) {
            (w->schedules >> pipe->schedule & 1) != 0;
 }
 
+static void note_found(planner *p, const orr_plan *plan, double step_s, double need_bytes) {
+    double cost = tune_cost(p->world, step_s);
+    tune_found found = {.cost = cost, .step_s = step_s, .need_bytes = need_bytes, .plan = *plan};
+    if (p->members != NULL && cost < p->found.cost &&
+        tune_space_holds(p->members, 0, &found.plan, &found.family)) {
+        p->found = found;
+    }
+}
+
 /* Tries a plan; true when it is the new best. Known plans and illegal ones cost nothing. */
 static bool try_plan(planner *p, orr_plan plan, const char *what) {
     orr_resolved r = p->world->base;
@@ -314,6 +325,9 @@ static bool try_plan(planner *p, orr_plan plan, const char *what) {
         p->best = plan;
         p->best_s = fits ? step_s : HUGE_VAL;
         p->best_need = need_bytes;
+    }
+    if (fits) {
+        note_found(p, &plan, step_s, need_bytes);
     }
     return better;
 }
@@ -418,8 +432,8 @@ static orr_plan first_plan(const tune_space *space, const tune_world *world) {
     return world->base.plan;
 }
 
-orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budget, orr_tree **out,
-                     orr_err *err) {
+orr_status tune_seed(tune_space *space, orr_engine *engine, uint32_t budget, tune_found *found,
+                     orr_tree **out, orr_err *err) {
     const tune_world *world = &space->world[0];
     orr_arena *arena = space->arena;
     planner p = {.space = space,
@@ -429,7 +443,9 @@ orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budge
                  .fits_bytes = tune_fits_bytes(space, world),
                  .budget = budget,
                  .best_s = HUGE_VAL,
-                 .best_need = HUGE_VAL};
+                 .best_need = HUGE_VAL,
+                 .members = space,
+                 .found = {.cost = HUGE_VAL}};
     ORR_TRY(orr_quick_new(engine, &world->base, space->compute_factor, &p.quick, err));
     p.best = first_plan(space, world);
     (void)try_plan(&p, p.best, "start");
@@ -452,6 +468,7 @@ orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budge
     (void)orr_tree_put(arena, map, "path", p.path);
     orr_quick_free(p.quick);
     orr_map_release(&p.seen);
+    *found = p.found;
     *out = map;
     return ORR_OK;
 }

@@ -210,6 +210,16 @@ static void try_schedule(pipe_list *l, uint32_t schedule, uint32_t pp) {
     }
 }
 
+/* Whether to leave the making of the space. */
+static bool is_interrupted(tune_space *space) {
+    const orr_tune_request *request = space->request;
+    space->interrupted =
+        space->interrupted ||
+        (request->progress != NULL &&
+         !request->progress(request->progress_user, "families", space->family_count, 0));
+    return space->interrupted;
+}
+
 typedef struct pipe_key {
     uint32_t world, pp, micro_batches;
 } pipe_key;
@@ -235,7 +245,7 @@ static uint32_t pipes_of(tune_space *space, uint32_t world, uint32_t pp, uint32_
             try_layouts(&l, ORR_SCHEDULE_1F1B, 1, 1);
         }
     }
-    for (uint32_t k = 0; k < ORR_SCHEDULE_USER && pp > 1; k++) {
+    for (uint32_t k = 0; k < ORR_SCHEDULE_USER && pp > 1 && !is_interrupted(space); k++) {
         if (w->schedules >> k & 1) {
             try_schedule(&l, k, pp);
         }
@@ -474,6 +484,9 @@ static bool takes(const family_walk *f, tune_axis axis, uint32_t value, bool usu
 
 static void add_family(family_walk *f) {
     tune_space *space = f->space;
+    if (is_interrupted(space)) {
+        return;
+    }
     uint32_t pipes = pipes_of(space, f->index, f->plan.pipe.pp, f->plan.batch.micro_batches);
     if (space->pipes[pipes].count == 0) {
         return;
@@ -597,7 +610,7 @@ static void walk_stages(family_walk *f) {
     uint32_t ranks = plan->gpus / (plan->split.tp * plan->split.cp);
     uint32_t most = orr_min_u32(ORR_MAX_PP, f->world->base.model->layers + 2);
     for (uint32_t pp = 1; pp <= orr_min_u32(ranks, most); pp++) {
-        if (ranks % pp == 0 && takes(f, AXIS_PP, pp, true)) {
+        if (ranks % pp == 0 && takes(f, AXIS_PP, pp, true) && !f->space->interrupted) {
             plan->pipe.pp = pp;
             plan->shard.dp = ranks / pp;
             walk_batches(f);
@@ -630,7 +643,8 @@ static void walk_world(family_walk *f) {
 
 orr_status tune_space_make(orr_arena *arena, const orr_tune_request *request, tune_space *out,
                            orr_err *err) {
-    *out = (tune_space){.arena = arena, .request = request, .compute_factor = 1};
+    *out = (tune_space){
+        .arena = arena, .request = request, .compute_factor = 1, .start_s = tune_clock_s()};
     ORR_TRY(tune_limits_read(arena, request, &out->limits, err));
     ORR_TRY(tune_worlds_make(out, err));
     for (uint32_t w = 0; w < out->world_count; w++) {

@@ -1,6 +1,8 @@
 /* The order of a tuning run: space, search, result. */
 #include "tune/tune.h"
 
+#include <math.h>
+
 #include "base/num.h"
 #include "base/text.h"
 #include "tune/tune_int.h"
@@ -90,51 +92,80 @@ enum { LOCAL_EVALUATIONS = 6000 };
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
+/* Seeds, search, and, where a budget ended it, what a local search adds. */
+static orr_status look(tune_space *space, orr_engine *engine, tune_outcome *outcome,
+                       orr_tree **seeds, orr_tree **local, orr_err *err) {
+    tune_found found = {.cost = HUGE_VAL};
+    uint32_t budget = space->request->seed_budget;
+    if (budget > 0) {
+        ORR_TRY(tune_seed(space, engine, budget, &found, seeds, err));
+    }
+    bool known = found.cost < HUGE_VAL && !space->request->brute;
+    ORR_TRY(tune_search(space, engine, known ? &found : NULL, outcome, err));
+    if (!outcome->complete && !outcome->interrupted) {
+        ORR_TRY(tune_descend(space, engine, LOCAL_EVALUATIONS, &outcome->keep, local, err));
+    }
+    return ORR_OK;
+}
+
+static orr_status add_what_if(tune_space *space, orr_engine *engine, tune_outcome *outcome,
+                              orr_tree *result, orr_err *err) {
+    orr_tree *figures = NULL;
+    bool wanted = space->request->what_if && outcome->keep.top_count > 0 && !outcome->interrupted;
+    if (wanted) {
+        ORR_TRY(tune_what_if(space, engine, &outcome->keep.top[0], &figures, err));
+        (void)orr_tree_put(space->arena, result, "what_if", figures);
+    }
+    return ORR_OK;
+}
+
+static orr_status tune_space_through(tune_space *space, orr_engine *engine, tune_outcome *outcome,
+                                     orr_tree **result, orr_err *err) {
+    orr_tune_request *request = space->asked;
+    orr_arena *arena = space->arena;
+    orr_tree *measured = NULL, *local = NULL, *seeds = NULL;
+    uint32_t flags = space->interrupted ? TUNE_STOP_INTERRUPT : 0;
+    ORR_TRY(tune_ranks_agree(request, &flags, err));
+    space->interrupted = flags != 0;
+    if (space->interrupted) {
+        *outcome = (tune_outcome){.interrupted = true, .open = space->count};
+        return tune_write(space, engine, outcome, result, err);
+    }
+    if (space->count == 0) {
+        return nothing_legal(space, err);
+    }
+    if (request->measured != NULL) {
+        ORR_TRY(tune_anchor(space, engine, &measured, err));
+    }
+    ORR_TRY(look(space, engine, outcome, &seeds, &local, err));
+    ORR_TRY(tune_write(space, engine, outcome, result, err));
+    const struct {
+        const char *key;
+        orr_tree *value;
+    } parts[] = {{"local_search", local}, {"seed", seeds}, {"measured", measured}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].value != NULL) {
+            (void)orr_tree_put(arena, *result, parts[i].key, parts[i].value);
+        }
+    }
+    if (measured != NULL) {
+        orr_tree_put_real(arena, *result, "compute_factor", space->compute_factor);
+    }
+    ORR_TRY(add_what_if(space, engine, outcome, *result, err));
+    if (request->store != NULL) {
+        ORR_TRY(orr_store_trials(request->store, arena, outcome->key, &request->trials, err));
+    }
+    return ORR_OK;
+}
+
 orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *request,
                     orr_tree **result, orr_err *err) {
     tune_space space;
     tune_outcome outcome = {0};
     orr_status status = tune_space_make(arena, request, &space, err);
-    if (status == ORR_OK && space.count == 0) {
-        status = nothing_legal(&space, err);
-    }
-    orr_tree *measured = NULL;
-    if (status == ORR_OK && request->measured != NULL) {
-        status = tune_anchor(&space, engine, &measured, err);
-    }
     if (status == ORR_OK) {
-        status = tune_search(&space, engine, &outcome, err);
-    }
-    orr_tree *local = NULL;
-    if (status == ORR_OK && !outcome.complete && !outcome.interrupted) {
-        status = tune_descend(&space, engine, LOCAL_EVALUATIONS, &outcome.keep, &local, err);
-    }
-    if (status == ORR_OK) {
-        status = tune_write(&space, engine, &outcome, result, err);
-    }
-    if (status == ORR_OK && local != NULL) {
-        (void)orr_tree_put(arena, *result, "local_search", local);
-    }
-    if (status == ORR_OK && request->seed_budget > 0) {
-        orr_tree *seed = NULL;
-        status = tune_seed(&space, engine, request->seed_budget, &seed, err);
-        if (status == ORR_OK) {
-            (void)orr_tree_put(arena, *result, "seed", seed);
-        }
-    }
-    if (status == ORR_OK && request->what_if && outcome.keep.top_count > 0) {
-        orr_tree *figures = NULL;
-        status = tune_what_if(&space, engine, &outcome.keep.top[0], &figures, err);
-        if (status == ORR_OK) {
-            (void)orr_tree_put(arena, *result, "what_if", figures);
-        }
-    }
-    if (status == ORR_OK && measured != NULL) {
-        (void)orr_tree_put(arena, *result, "measured", measured);
-        orr_tree_put_real(arena, *result, "compute_factor", space.compute_factor);
-    }
-    if (status == ORR_OK && request->store != NULL) {
-        status = orr_store_trials(request->store, arena, outcome.key, &request->trials, err);
+        space.asked = request;
+        status = tune_space_through(&space, engine, &outcome, result, err);
     }
     tune_keep_release(&outcome.keep);
     tune_space_release(&space);

@@ -4,6 +4,7 @@
 #ifndef ORR_TUNE_H
 #define ORR_TUNE_H
 
+#include "orrery/ranks.h"
 #include "projection/projection.h"
 #include "store/store.h"
 
@@ -16,6 +17,14 @@ typedef enum orr_objective {
 
 /* done and total of `what`; false stops the search, which then ends with its best so far. */
 typedef bool (*orr_tune_progress)(void *user, const char *what, double done, double total);
+
+/* This process among those that share the search. Each is asked for the same, only the first has
+ * the store and is told of progress; all get the same result. */
+typedef struct orr_tune_ranks {
+    const orr_ranks *table;
+    void *self;
+    uint32_t rank, count;
+} orr_tune_ranks;
 
 typedef struct orr_tune_request {
     const orr_tree *keys;          /* plan keys: the workload, and a plan to start from */
@@ -32,6 +41,7 @@ typedef struct orr_tune_request {
     bool resume;                   /* from the state of the same search in the store */
     char *trials;                  /* out: with a store, its trials as JSON lines */
     uint32_t threads;              /* 0: one */
+    const orr_tune_ranks *ranks;   /* NULL: this process alone */
     uint32_t seed_budget;          /* evaluations of the seed planner; 0: none */
     bool what_if;                  /* which figure of the machine matters most */
     bool brute;                    /* no bounds */

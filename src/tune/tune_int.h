@@ -58,6 +58,9 @@ orr_status tune_limits_read(orr_arena *arena, const orr_tune_request *request, t
                             orr_err *err);
 bool tune_limit_takes(const tune_limit *limit, uint32_t value);
 
+/* Why a search ends before it is done; bits. */
+enum { TUNE_STOP_BUDGET = 1, TUNE_STOP_INTERRUPT = 2, TUNE_STOP_FAILURE = 4 };
+
 /* ---- space.c --------------------------------------------------------------------------------- */
 
 /* Plans whose objects are the same: `plan` has split, batch, dispatch and kind of sharding. */
@@ -118,6 +121,7 @@ typedef struct tune_world {
 typedef struct tune_space {
     orr_arena *arena;
     const orr_tune_request *request;
+    orr_tune_request *asked; /* the caller's own, which takes the trials */
     tune_limits limits;
     uint32_t world_count;
     tune_world *world;
@@ -127,6 +131,8 @@ typedef struct tune_space {
     tune_pipes *pipes;
     orr_map pipe_map, tail_map, recompute_map;
     uint64_t count;        /* legal plans */
+    double start_s;        /* when the making began */
+    bool interrupted;      /* while being made: the count is of a part */
     double compute_factor; /* from measured plans; 1: none */
 } tune_space;
 
@@ -147,6 +153,11 @@ uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan);
 /* Lower is better. */
 double tune_cost(const tune_world *world, double step_s);
 
+/* ---- member.c -------------------------------------------------------------------------------- */
+
+/* Whether a plan is one of the space's; bits of overlap without effect become as they are there. */
+bool tune_space_holds(tune_space *space, uint32_t world, orr_plan *plan, uint32_t *family);
+
 /* ---- worlds.c -------------------------------------------------------------------------------- */
 
 orr_status tune_worlds_make(tune_space *space, orr_err *err);
@@ -164,15 +175,16 @@ enum { TUNE_TOP = 64, TUNE_UNIT_TOP = 6, TUNE_FRONT = 96 };
 
 typedef struct tune_keep {
     double within_frac;
+    bool cut;       /* of a family: left before its end */
     uint32_t limit; /* of top */
     uint32_t top_count, front_count;
-    tune_found top[TUNE_TOP];     /* best first */
-    tune_found front[TUNE_FRONT]; /* cost up, need down */
     uint64_t evaluated, pruned_time, pruned_memory;
     double least_need_bytes; /* of the plans that do not fit and were weighed; 0: none */
     uint64_t unanswered;     /* beyond a limit of the projection */
     double *near;            /* costs within the error of the best so far */
     uint32_t near_count, near_capacity;
+    tune_found top[TUNE_TOP];     /* best first */
+    tune_found front[TUNE_FRONT]; /* cost up, need down */
 } tune_keep;
 
 void tune_keep_init(tune_keep *keep, double within_frac, uint32_t top);
@@ -183,6 +195,27 @@ void tune_keep_add(tune_keep *keep, const tune_found *found);
 void tune_keep_refuse(tune_keep *keep, double need_bytes); /* does not fit */
 void tune_keep_merge(tune_keep *keep, const tune_keep *other);
 uint64_t tune_keep_near(tune_keep *keep); /* plans within the error of the best */
+
+/* ---- ranks.c: processes that share a search ---------------------------------------------------
+ */
+
+uint32_t tune_rank(const orr_tune_request *request);
+uint32_t tune_rank_count(const orr_tune_request *request);
+/* *flags becomes the union of all ranks'. All functions below do nothing for one rank. */
+orr_status tune_ranks_agree(const orr_tune_request *request, uint32_t *flags, orr_err *err);
+/* Rank r computed value[i] for i % ranks == r: all of them to all. */
+orr_status tune_ranks_spread(const orr_tune_request *request, double *value, uint32_t count,
+                             orr_err *err);
+/* Rank r searched unit[i] for i % ranks == r: all of them to all. */
+orr_status tune_ranks_exchange(const tune_space *space, tune_keep *unit, uint32_t count,
+                               orr_err *err);
+/* What the first rank has, in arena, to all. */
+orr_status tune_ranks_share(const orr_tune_request *request, orr_arena *arena, void **bytes,
+                            size_t *length, orr_err *err);
+/* A keep as bytes that any process with the same space can read; out may be NULL. Returns how
+ * many. */
+size_t tune_keep_pack(const tune_keep *keep, char *out);
+bool tune_keep_unpack(const tune_space *space, const char *bytes, size_t length, tune_keep *keep);
 
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
@@ -207,7 +240,10 @@ typedef struct tune_outcome {
     uint64_t key;        /* of the search in the store */
     uint32_t resumed_at; /* families done before */
 } tune_outcome;
-orr_status tune_search(tune_space *space, orr_engine *engine, tune_outcome *out, orr_err *err);
+/* seed: a plan of the space that is known already, or NULL. What costs more than it is not looked
+ * at, and it is the best so far until there is a better one. */
+orr_status tune_search(tune_space *space, orr_engine *engine, const tune_found *seed,
+                       tune_outcome *out, orr_err *err);
 
 /* ---- pool.c ---------------------------------------------------------------------------------- */
 
@@ -243,9 +279,10 @@ orr_status tune_what_if(tune_space *space, orr_engine *engine, const tune_found 
 
 /* ---- seed.c ---------------------------------------------------------------------------------- */
 
-/* {order, evaluations, tokens_per_s_per_gpu, plan, path: [{change, verdict, ...}]} */
-orr_status tune_seed(const tune_space *space, orr_engine *engine, uint32_t budget, orr_tree **out,
-                     orr_err *err);
+/* {order, evaluations, tokens_per_s_per_gpu, plan, path: [{change, verdict, ...}]}; found: the best
+ * of those that are in the space, its cost HUGE_VAL when there is none. */
+orr_status tune_seed(tune_space *space, orr_engine *engine, uint32_t budget, tune_found *found,
+                     orr_tree **out, orr_err *err);
 
 /* Local search from the best of `keep`, which takes what is better: {starts, evaluations,
  * gain_frac}. */

@@ -65,7 +65,7 @@ static orr_status with_memory(tune_space *space, orr_engine *engine, double *gai
     for (uint32_t w = 0; w < space->world_count; w++) {
         space->world[w].capacity_bytes *= MORE;
     }
-    orr_status status = tune_search(space, engine, &outcome, err);
+    orr_status status = tune_search(space, engine, NULL, &outcome, err);
     *gain = status == ORR_OK ? tune_keep_best(&outcome.keep) : HUGE_VAL;
     tune_keep_release(&outcome.keep);
     for (uint32_t w = 0; w < space->world_count; w++) {

@@ -146,7 +146,7 @@ static orr_status write_baseline(writer *w, orr_tree *result, orr_err *err) {
     const tune_keep *keep = &w->outcome->keep;
     orr_resolved *start = ORR_NEW(w->arena, orr_resolved);
     orr_violation broken[ORR_MAX_VIOLATIONS];
-    if (w->space->request->baseline == NULL) {
+    if (w->space->request->baseline == NULL || w->outcome->interrupted) {
         (void)orr_tree_put(w->arena, result, "baseline", orr_tree_null(w->arena));
         return ORR_OK;
     }
@@ -235,13 +235,19 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
                       outcome->wall_s > 0 ? (double)keep->evaluated / outcome->wall_s : 0);
     orr_tree_put_real(w.arena, map, "wall_s", outcome->wall_s);
     orr_tree_put_int(w.arena, map, "threads", outcome->threads);
+    if (tune_rank_count(space->request) > 1) {
+        orr_tree_put_int(w.arena, map, "ranks", tune_rank_count(space->request));
+    }
     if (outcome->resumed_at > 0) {
         orr_tree_put_int(w.arena, map, "resumed_at_family", outcome->resumed_at);
     }
     if (outcome->interrupted) {
         orr_tree_put_bool(w.arena, map, "interrupted", true);
     }
-    if (c->count == 0) {
+    bool looked = keep->evaluated + keep->pruned_memory > 0;
+    if (c->count == 0 && !looked) {
+        orr_tree_put_bool(w.arena, map, "nothing_looked_at", true);
+    } else if (c->count == 0) {
         orr_tree *verdict = orr_tree_put(w.arena, map, "verdict", orr_tree_new_map(w.arena));
         orr_tree_put_bool(w.arena, verdict, "fits", false);
         if (keep->least_need_bytes > 0) {

@@ -282,7 +282,7 @@ static void run_search(orr_arena *arena, const workload *w, orr_tune_request *re
     orr_err err = {0};
     make_space(arena, w, request, &space);
     orr_engine *engine = orr_engine_new();
-    assert_int_equal(tune_search(&space, engine, out, &err), ORR_OK);
+    assert_int_equal(tune_search(&space, engine, NULL, out, &err), ORR_OK);
     assert_int_equal(out->keep.evaluated + out->keep.pruned_time + out->keep.pruned_memory +
                          out->keep.unanswered,
                      space.count);
