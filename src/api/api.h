@@ -24,6 +24,7 @@ typedef struct orr_job {
     orr_tree *warnings;           /* list of {code, message, path} */
     orr_tree *trace;              /* list of Chrome trace events, beside the result; NULL: none */
     const orr_evidence *evidence; /* that the call named, in use; NULL: none */
+    const char *file_format;      /* in which FILE could be written back; NULL: none, or no file */
 } orr_job;
 
 typedef orr_status (*orr_command_fn)(orr_job *job, orr_err *err);
@@ -43,6 +44,8 @@ typedef enum orr_args_bit {
     ORR_ARGS_MEASURED = 1 << 11, /* measured: what was seen of some plans */
     ORR_ARGS_SCHEDULE = 1 << 7,  /* what schedule takes besides a plan */
     ORR_ARGS_MEASURE = 1 << 12,  /* what measure takes */
+    ORR_ARGS_EXPORT = 1 << 20,   /* to and against */
+    ORR_ARGS_CHECK = 1 << 21,    /* strict */
     ORR_ARGS_LLM = 1 << 16,      /* a language model that questions the search */
     ORR_ARGS_DOCTOR = 1 << 17,   /* an endpoint of one */
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
@@ -73,6 +76,17 @@ orr_status orr_job_put_memory_detail(orr_job *job, const orr_resolved *resolved,
                                      orr_err *err);
 orr_status orr_command_check(orr_job *job, orr_err *err);
 orr_status orr_command_import(orr_job *job, orr_err *err);
+/* export_command.c */
+orr_status orr_command_export(orr_job *job, orr_err *err);
+void orr_export_arguments(orr_arena *arena, orr_tree *fields);
+bool orr_is_export_argument(const char *key);
+/* A plan in the words of `to`, as {format, launcher, text, overrides, env, lost}; card: see
+ * orr_export_plan. */
+orr_status orr_job_export(orr_job *job, const char *to, const orr_tree *keys, const orr_tree *card,
+                          orr_tree *into, orr_err *err);
+/* lint.c: what slows a legal plan down or is easily got wrong, as a list of {id, level, message,
+ * hint}. */
+orr_tree *orr_job_lint(orr_job *job, const orr_resolved *resolved);
 orr_status orr_command_list(orr_job *job, orr_err *err);
 orr_status orr_command_show(orr_job *job, orr_err *err);
 orr_status orr_command_rules(orr_job *job, orr_err *err);

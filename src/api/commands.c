@@ -12,9 +12,10 @@ const orr_command orr_command_table[] = {
     {"memory", "plan", "bytes on every rank, and what they are",
      "--model llama-3.1-70b --hardware h100 --gpus 64 --tp 8 --pp 4 --mbs 1 --gbs 64 --seq 8192",
      ORR_ARGS_PLAN | ORR_ARGS_LEDGER, orr_command_memory, NULL},
-    {"check", "plan", "is a plan legal, does it start, does it fit; for scripts and CI",
-     "--model llama-3.1-8b --hardware h100 --gpus 8 --mbs 1 --gbs 128 --seq 8192", ORR_ARGS_PLAN,
-     orr_command_check, NULL},
+    {"check", "plan",
+     "is a plan legal, does it start, does it fit, what slows it; for scripts and CI",
+     "--model llama-3.1-8b --hardware h100 --gpus 8 --mbs 1 --gbs 128 --seq 8192",
+     ORR_ARGS_PLAN | ORR_ARGS_CHECK, orr_command_check, NULL},
     {"tune", "plan", "the best plan there is, with a certificate that nothing better was left out",
      "--model mixtral-8x7b --hardware h100 --gpus 16 --gbs 256 --seq 4096 --pin recompute=none",
      ORR_ARGS_PLAN | ORR_ARGS_TUNE | ORR_ARGS_EVIDENCE | ORR_ARGS_LLM, orr_command_tune, NULL},
@@ -22,8 +23,11 @@ const orr_command orr_command_table[] = {
      "one pipeline schedule: time, bubble, memory, chart, and all others beside it",
      "--schedule zbv --pp 4 --microbatches 8 --f 1 --b 1 --w 1", ORR_ARGS_PLAN | ORR_ARGS_SCHEDULE,
      orr_command_schedule, NULL},
-    {"import", "plan", "what was understood of a launch script or plan file", "train.sh",
-     ORR_ARGS_FILE, orr_command_import, NULL},
+    {"import", "plan", "what was understood of a launch script or a framework's configuration",
+     "train.sh", ORR_ARGS_FILE, orr_command_import, NULL},
+    {"export", "plan", "a plan in a framework's words, or as changes to a file in them",
+     "--model llama-3.1-8b --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192 --to torchtitan",
+     ORR_ARGS_PLAN | ORR_ARGS_EXPORT, orr_command_export, NULL},
     {"evaluate", "plan", "up to 16 variants of a plan side by side",
      "--model mixtral-8x22b --hardware mi355x --gpus 32 --pp 4 --ep 8 --gbs 512 --seq 4096 "
      "--plans '[{\"mbs\": 2}, {\"vpp\": 2}]'",
@@ -132,7 +136,18 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
                   "write the merged evidence to this path");
     } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
         add_field(arena, fields, "file", "text", plan ? FIRST : REQUIRED_FIRST,
-                  "Megatron launch script, or plan file (YAML or JSON); options override it");
+                  "launch script, framework's configuration, or plan file (docs/importing.md); "
+                  "options override it");
+        add_field(arena, fields, "release", "text", AS_FLAG,
+                  "of the framework that FILE is for, where its defaults changed; default: the "
+                  "newest");
+    }
+    if ((command->args & ORR_ARGS_EXPORT) != 0) {
+        orr_export_arguments(arena, fields);
+    }
+    if ((command->args & ORR_ARGS_CHECK) != 0) {
+        add_field(arena, fields, "strict", "bool", AS_FLAG,
+                  "exit with 4 when there is any finding, not only when the plan cannot run");
     }
     if ((command->args & ORR_ARGS_TUNE) != 0) {
         const orr_tree *own = orr_tune_fields(arena);

@@ -16,6 +16,12 @@ static bool is_settled(const orr_job *job, const orr_tree *entry) {
     return orr_tree_get(job->args, key) != NULL;
 }
 
+static bool is_on(const orr_tree *node) {
+    const char *text = orr_tree_text(node, "");
+    return orr_tree_bool(node, strcmp(text, "true") == 0 || strcmp(text, "on") == 0 ||
+                                   strcmp(text, "yes") == 0);
+}
+
 static const char *place(const orr_job *job, const orr_tree *entry) {
     int64_t line = orr_tree_int(orr_tree_get(entry, "line"), 0);
     return line > 0 ? orr_arena_format(job->arena, "line %lld: ", (long long)line) : "";
@@ -59,7 +65,8 @@ static bool is_plan_key(const char *key) {
             return false;
         }
     }
-    return !orr_is_tune_argument(key) && !orr_is_schedule_argument(key) &&
+    return !orr_is_export_argument(key) && strcmp(key, "strict") != 0 &&
+           !orr_is_tune_argument(key) && !orr_is_schedule_argument(key) &&
            !orr_is_llm_argument(key) && !orr_is_training_argument(key);
 }
 
@@ -69,9 +76,11 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
     const char *file = orr_tree_text(orr_tree_get(job->args, "file"), NULL);
     if (file != NULL) {
         orr_import import = {0};
-        ORR_TRY(orr_import_file(job->arena, file, &import, err));
+        const char *release = orr_tree_text(orr_tree_get(job->args, "release"), NULL);
+        ORR_TRY(orr_import_file_of(job->arena, file, release, &import, err));
         report_import(job, &import);
         keys = import.keys;
+        job->file_format = orr_export_format_of(import.format);
     }
     orr_tree *own = orr_tree_new_map(job->arena);
     for (size_t i = 0; i < orr_tree_size(job->args); i++) {
@@ -270,9 +279,55 @@ orr_status orr_command_memory(orr_job *job, orr_err *err) {
     return memory_and_verdict(job, &resolved, err);
 }
 
+/* A linter: the verdict, every rule, what the file left open, and what slows the plan down. Without
+ * `strict` it passes whatever can run. */
 orr_status orr_command_check(orr_job *job, orr_err *err) {
     orr_resolved resolved = {0};
-    return memory_and_verdict(job, &resolved, err);
+    ORR_TRY(memory_and_verdict(job, &resolved, err));
+    const orr_tree *verdict = orr_tree_get(job->result, "verdict");
+    bool runs = orr_tree_bool(orr_tree_get(verdict, "legal"), false) &&
+                orr_tree_bool(orr_tree_get(verdict, "starts"), false);
+    orr_tree *findings = orr_job_lint(job, runs ? &resolved : NULL);
+    (void)orr_tree_put(job->arena, job->result, "findings", findings);
+    bool strict = is_on(orr_tree_get(job->args, "strict"));
+    bool clean = orr_tree_size(findings) == 0 && orr_tree_size(orr_tree_get(verdict, "rules")) == 0;
+    orr_tree_put_bool(job->arena, job->result, "passed", !strict || clean);
+    return ORR_OK;
+}
+
+/* Keys of a plan file that no plan has: named, with the nearest. */
+static orr_tree *unknown_keys(orr_job *job, const orr_import *import) {
+    orr_tree *list = orr_tree_copy(job->arena, import->unknown);
+    orr_tree *fields = orr_plan_fields(job->arena);
+    size_t count = orr_tree_size(fields);
+    const char **names = ORR_NEW_ARRAY(job->arena, const char *, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        names[i] = orr_tree_text(orr_tree_get(orr_tree_at(fields, i), "name"), "");
+    }
+    for (size_t k = 0; k < orr_tree_size(import->keys); k++) {
+        const char *key = orr_tree_key(import->keys, k);
+        size_t i = 0;
+        while (i < count && !orr_name_equal(names[i], key)) {
+            i++;
+        }
+        if (i < count) {
+            continue;
+        }
+        uint32_t line = orr_tree_key_span(import->keys, k).line;
+        int near = orr_name_nearest(key, names, count);
+        const char *why =
+            near < 0 ? "no plan has this key"
+                     : orr_arena_format(job->arena, "no plan has this key; did you mean '%s'?",
+                                        names[near]);
+        orr_tree *one = orr_tree_push(job->arena, list, orr_tree_new_map(job->arena));
+        orr_tree_put_text(job->arena, one, "name", key);
+        orr_tree_put_int(job->arena, one, "line", (int64_t)line);
+        orr_tree_put_bool(job->arena, one, "matters", true);
+        orr_tree_put_text(job->arena, one, "why", why);
+        orr_job_warn(job, "unknown-setting", key, "line %u: '%s' is not understood: %s",
+                     (unsigned)line, key, why);
+    }
+    return list;
 }
 
 orr_status orr_command_import(orr_job *job, orr_err *err) {
@@ -281,13 +336,16 @@ orr_status orr_command_import(orr_job *job, orr_err *err) {
         return orr_fail(err, ORR_E_USAGE, "import needs a FILE");
     }
     orr_import import = {0};
-    ORR_TRY(orr_import_file(job->arena, file, &import, err));
+    const char *release = orr_tree_text(orr_tree_get(job->args, "release"), NULL);
+    ORR_TRY(orr_import_file_of(job->arena, file, release, &import, err));
     report_import(job, &import);
     orr_tree_put_text(job->arena, job->result, "format", import.format);
     (void)orr_tree_put(job->arena, job->result, "plan", orr_tree_copy(job->arena, import.keys));
     (void)orr_tree_put(job->arena, job->result, "assumed",
                        orr_tree_copy(job->arena, import.assumed));
     (void)orr_tree_put(job->arena, job->result, "unknown",
-                       orr_tree_copy(job->arena, import.unknown));
+                       strcmp(import.format, "plan") == 0
+                           ? unknown_keys(job, &import)
+                           : orr_tree_copy(job->arena, import.unknown));
     return ORR_OK;
 }

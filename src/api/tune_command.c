@@ -236,10 +236,10 @@ static orr_status export_finalist(orr_job *job, orr_tree *finalist, const orr_tr
     orr_tree *keys = orr_tree_copy(job->arena, orr_tree_get(finalist, "plan"));
     orr_export export = {0};
     (void)orr_tree_put(job->arena, keys, "model", orr_tree_copy(job->arena, card));
-    ORR_TRY(orr_export_megatron(job->arena, keys, &export, err));
+    ORR_TRY(orr_export_plan(job->arena, "megatron-lm", keys, NULL, &export, err));
     orr_tree *map = orr_tree_put(job->arena, finalist, "megatron", orr_tree_new_map(job->arena));
     orr_tree_put_text(job->arena, map, "launcher", export.launcher);
-    orr_tree_put_text(job->arena, map, "arguments", export.arguments);
+    orr_tree_put_text(job->arena, map, "arguments", export.text);
     (void)orr_tree_put(job->arena, map, "lost", orr_tree_copy(job->arena, export.lost));
     return ORR_OK;
 }

@@ -210,6 +210,9 @@ static int verdict_code(const orr_tree *envelope) {
             return EXIT_INFEASIBLE;
         }
     }
+    if (!orr_tree_bool(orr_tree_path(envelope, "result.passed"), true)) {
+        return EXIT_CHECK;
+    }
     return EXIT_FINE;
 }
 

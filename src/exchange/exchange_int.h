@@ -9,8 +9,9 @@
 /* An import under construction. */
 typedef struct importer {
     orr_arena *arena;
-    const char *file; /* for spans; may be NULL */
-    orr_tree *keys, *assumed, *unknown, *warnings;
+    const char *file;    /* for spans; may be NULL */
+    const char *release; /* of the framework, NULL: the newest */
+    orr_tree *keys, *assumed, *unknown, *warnings, *stated;
 } importer;
 
 importer orr_import_start(orr_arena *arena, const char *file);
@@ -34,13 +35,36 @@ void orr_import_ask(importer *im, uint32_t line, const char *key, const char *fo
     __attribute__((format(printf, 4, 5)));
 /* The file's name without folders and suffix; "imported" when it has none. */
 const char *orr_import_stem(orr_arena *arena, const char *name);
+/* Remembers a setting as the file spells it, and its canonical name (for orr_export_changes). */
+void orr_import_state(importer *im, const char *name, const char *canonical, const orr_tree *value);
+/* orr_tree_put at a dotted path; makes the maps on the way. */
+void orr_tree_set_path(orr_arena *arena, orr_tree *map, const char *path, orr_tree *value);
 /* A name that nobody knows: may it change speed or memory? Judged by its words: paths, logs, seeds
  * and learning rates do not. */
 bool orr_import_name_matters(const char *name);
 
+bool orr_ends_with(const char *text, const char *end);
+
+/* What an import is asked beside its text. */
+typedef struct import_request {
+    const char *name, *release;
+    bool follow; /* files that this one names may be read */
+} import_request;
+importer orr_import_begin(orr_arena *arena, const import_request *r);
+/* formats.c: a document as a tree; its format among the frameworks', NULL: none. */
+bool orr_format_is_document(const char *name); /* by its suffix */
+orr_status orr_format_read(orr_arena *arena, const char *name, const char *text, size_t length,
+                           orr_tree **tree, orr_err *err);
+orr_status orr_format_import(importer *im, const import_request *r, const orr_tree *tree,
+                             const char **format, orr_err *err);
+/* script.c */
+orr_status orr_script_import(orr_arena *arena, const import_request *r, const char *text,
+                             size_t length, orr_import *out, orr_err *err);
+
 /* One foreign setting as found in its file. */
 typedef struct setting {
     const char *name;    /* as written, without leading dashes */
+    const char *arg;     /* the argument of Megatron-LM that it is, NULL: that of its name */
     const char *value;   /* NULL: a flag without value; list elements are separated by blanks */
     const char *unknown; /* the value depends on this, or NULL */
     const char *assumed; /* the value depends on this fallback, or NULL */
@@ -82,6 +106,8 @@ size_t orr_slurm_variables(orr_arena *arena, const slurm_header *header, orr_she
  * command of their own. NULL command: none. */
 typedef bool (*knows_fn)(const char *name);
 launch orr_launch_find(importer *im, const orr_shell *shell, knows_fn knows, size_t least);
+launch orr_launch_of(importer *im, const orr_shell_command *command);
+bool orr_launch_prints(const orr_shell_command *command); /* echo and its like */
 /* Sets gpus and nodes from the launch and the header. */
 void orr_launch_keys(importer *im, const launch *found, const slurm_header *header);
 
@@ -121,9 +147,12 @@ typedef struct megatron_ground {
     const char *program;    /* the script that trains, NULL: not named */
     uint32_t program_line;
     uint32_t gpus; /* for the default of the global batch; 0: unknown */
+    bool asks;     /* what is not known is asked for as in trees of settings */
 } megatron_ground;
 void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground);
 
+/* What Primus calls a schedule of ours, NULL: nothing. */
+const char *orr_primus_algorithm(const char *schedule);
 /* Primus: an experiment file with modules.pre_trainer. path (may be NULL) is where it was read;
  * files it extends are looked for around it. */
 bool orr_primus_is(const orr_tree *tree);

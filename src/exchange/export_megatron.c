@@ -4,77 +4,7 @@
 
 #include "base/err.h"
 #include "exchange/exchange_int.h"
-
-typedef struct exporter {
-    orr_arena *arena;
-    const orr_tree *keys;
-    orr_text text;
-    orr_tree *lost;
-} exporter;
-
-static void flag(exporter *x, const char *name) {
-    orr_text_format(&x->text, "--%s\n", name);
-}
-
-static void option(exporter *x, const char *name, const char *value) {
-    bool quote = strpbrk(value, " |()[]*'\"$&;<>") != NULL;
-    const char *mark = !quote ? "" : strchr(value, '\'') != NULL ? "\"" : "'";
-    orr_text_format(&x->text, "--%s %s%s%s\n", name, mark, value, mark);
-}
-
-static void option_int(exporter *x, const char *name, int64_t value) {
-    orr_text_format(&x->text, "--%s %lld\n", name, (long long)value);
-}
-
-static const orr_tree *node(const exporter *x, const char *key) {
-    const orr_tree *found = orr_tree_get(x->keys, key);
-    return orr_tree_kind_of(found) == ORR_TREE_NULL ? NULL : found;
-}
-static int64_t number(const exporter *x, const char *key, int64_t otherwise) {
-    return orr_tree_int(orr_tree_get(x->keys, key), otherwise);
-}
-static const char *word(const exporter *x, const char *key) {
-    return orr_tree_text(orr_tree_get(x->keys, key), "");
-}
-static bool is(const exporter *x, const char *key, const char *value) {
-    return orr_name_equal(word(x, key), value);
-}
-
-static void lose(exporter *x, const char *key, const char *value, const char *why) {
-    orr_tree *entry = orr_tree_push(x->arena, x->lost, orr_tree_new_map(x->arena));
-    orr_tree_put_text(x->arena, entry, "key", key);
-    orr_tree_put_text(x->arena, entry, "value", value);
-    orr_tree_put_text(x->arena, entry, "why", why);
-}
-
-/* A switch that is true, "on" or "true". */
-static bool on(const exporter *x, const char *key) {
-    return orr_tree_bool(orr_tree_get(x->keys, key), false) || is(x, key, "on") ||
-           is(x, key, "true");
-}
-
-/* Whether a list, a comma-separated text, or "all" holds the word. */
-static bool holds(const exporter *x, const char *key, const char *wanted) {
-    const orr_tree *list = node(x, key);
-    for (size_t i = 0; i < orr_tree_size(list); i++) {
-        if (orr_name_equal(orr_tree_text(orr_tree_at(list, i), ""), wanted)) {
-            return true;
-        }
-    }
-    const char *text = orr_tree_text(list, "");
-    if (orr_name_equal(text, "all")) {
-        return true;
-    }
-    size_t n = strlen(wanted);
-    for (const char *p = text; *p != '\0';) {
-        size_t length = strcspn(p, ", ");
-        if (length == n && memcmp(p, wanted, n) == 0) {
-            return true;
-        }
-        p += length + (p[length] != '\0');
-    }
-    return false;
-}
+#include "exchange/export.h"
 
 /* ---- plan ----------------------------------------------------------------------------------- */
 
@@ -85,18 +15,18 @@ static void put_sizes(exporter *x) {
         {"etp", "expert-tensor-parallel-size"}, {"mbs", "micro-batch-size"},
         {"gbs", "global-batch-size"},           {"seq", "seq-length"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (node(x, rows[i][0]) != NULL) {
-            option_int(x, rows[i][1], number(x, rows[i][0], 0));
+        if (orr_export_node(x, rows[i][0]) != NULL) {
+            orr_export_int(x, rows[i][1], orr_export_number(x, rows[i][0], 0));
         }
     }
-    if (on(x, "sp") && number(x, "tp", 1) > 1) {
-        flag(x, "sequence-parallel");
+    if (orr_export_on(x, "sp") && orr_export_number(x, "tp", 1) > 1) {
+        orr_export_flag(x, "sequence-parallel", true);
     }
     static const char *const kinds[][2] = {
         {"ring", "p2p"}, {"allgather", "allgather"}, {"a2a", "a2a"}};
     for (size_t i = 0; i < 3; i++) {
-        if (number(x, "cp", 1) > 1 && is(x, "cp_kind", kinds[i][0])) {
-            option(x, "cp-comm-type", kinds[i][1]);
+        if (orr_export_number(x, "cp", 1) > 1 && orr_export_is(x, "cp_kind", kinds[i][0])) {
+            orr_export_text(x, "cp-comm-type", kinds[i][1]);
         }
     }
 }
@@ -106,45 +36,53 @@ static bool is_layout_string(const char *layout) {
 }
 
 static void put_pipeline(exporter *x) {
-    const char *layout = word(x, "layout");
-    int64_t pp = number(x, "pp", 1), vpp = number(x, "vpp", 1);
+    const char *layout = orr_export_word(x, "layout");
+    int64_t pp = orr_export_number(x, "pp", 1), vpp = orr_export_number(x, "vpp", 1);
     if (is_layout_string(layout)) {
-        option(x, "pipeline-model-parallel-layout", layout);
+        orr_export_text(x, "pipeline-model-parallel-layout", layout);
     } else {
-        if (holds(x, "layout", "embedding") && !is(x, "layout", "all")) {
-            flag(x, "account-for-embedding-in-pipeline-split");
+        if (orr_export_holds(x, "layout", "embedding") && !orr_export_is(x, "layout", "all")) {
+            orr_export_flag(x, "account-for-embedding-in-pipeline-split", true);
         }
-        if (holds(x, "layout", "loss") && !is(x, "layout", "all")) {
-            flag(x, "account-for-loss-in-pipeline-split");
+        if (orr_export_holds(x, "layout", "loss") && !orr_export_is(x, "layout", "all")) {
+            orr_export_flag(x, "account-for-loss-in-pipeline-split", true);
         }
         if (pp > 1 && vpp > 1) {
-            option_int(x, "num-virtual-stages-per-pipeline-rank", vpp);
+            orr_export_int(x, "num-virtual-stages-per-pipeline-rank", vpp);
         }
     }
-    if (number(x, "first_layers", 0) > 0) {
-        option_int(x, "decoder-first-pipeline-num-layers", number(x, "first_layers", 0));
+    if (orr_export_number(x, "first_layers", 0) > 0) {
+        orr_export_int(x, "decoder-first-pipeline-num-layers",
+                       orr_export_number(x, "first_layers", 0));
     }
-    if (number(x, "last_layers", 0) > 0) {
-        option_int(x, "decoder-last-pipeline-num-layers", number(x, "last_layers", 0));
+    if (orr_export_number(x, "last_layers", 0) > 0) {
+        orr_export_int(x, "decoder-last-pipeline-num-layers",
+                       orr_export_number(x, "last_layers", 0));
     }
-    if (vpp > 1 && number(x, "group", 0) > 0) {
-        option_int(x, "microbatch-group-size-per-virtual-pipeline-stage", number(x, "group", 0));
+    if (vpp > 1 && orr_export_number(x, "group", 0) > 0) {
+        orr_export_int(x, "microbatch-group-size-per-virtual-pipeline-stage",
+                       orr_export_number(x, "group", 0));
     }
-    if (is(x, "p2p", "blocking") && vpp > 1) {
-        flag(x, "no-overlap-p2p-communication");
-    } else if (is(x, "p2p", "overlap-warmup-flush")) {
-        flag(x, "overlap-p2p-communication-warmup-flush");
-    } else if (is(x, "p2p", "async")) {
-        lose(x, "p2p", "async", "Megatron-LM has no such mode");
+    if (orr_export_is(x, "p2p", "blocking") && vpp > 1) {
+        orr_export_flag(x, "overlap-p2p-comm", false);
+    } else if (orr_export_is(x, "p2p", "overlap-warmup-flush")) {
+        orr_export_flag(x, "overlap-p2p-communication-warmup-flush", true);
+    } else if (orr_export_is(x, "p2p", "async")) {
+        orr_export_lose(x, "p2p", "async", "Megatron-LM has no such mode");
     }
-    const char *schedule = word(x, "schedule");
-    bool usual = schedule[0] == '\0' || is(x, "schedule", "auto") ||
-                 is(x, "schedule", vpp > 1 ? "interleaved" : "1f1b");
-    if (!usual) {
-        lose(x, "schedule", schedule, "Megatron-LM has 1f1b and interleaved only");
+    const char *schedule = orr_export_word(x, "schedule");
+    bool usual = schedule[0] == '\0' || orr_export_is(x, "schedule", "auto") ||
+                 orr_export_is(x, "schedule", vpp > 1 ? "interleaved" : "1f1b");
+    const char *algorithm = x->primus ? orr_primus_algorithm(schedule) : NULL;
+    if (!usual && algorithm != NULL) {
+        orr_export_flag(x, "patch-primus-pipeline", true);
+        orr_export_text(x, "pp-algorithm", algorithm);
+    } else if (!usual) {
+        orr_export_lose(x, "schedule", schedule, "Megatron-LM has 1f1b and interleaved only");
     }
-    if (node(x, "placement") != NULL && !is(x, "placement", "even")) {
-        lose(x, "placement", word(x, "placement"), "Megatron-LM splits evenly, or by a layout");
+    if (orr_export_node(x, "placement") != NULL && !orr_export_is(x, "placement", "even")) {
+        orr_export_lose(x, "placement", orr_export_word(x, "placement"),
+                        "Megatron-LM splits evenly, or by a layout");
     }
 }
 
@@ -153,166 +91,185 @@ static void put_precision(exporter *x) {
                                          {"fp8_cs", "tensorwise"},
                                          {"fp8_mx", "mxfp8"},
                                          {"fp8_blockwise", "blockwise"}};
-    bool fp16 = is(x, "precision", "fp16");
-    flag(x, fp16 ? "fp16" : "bf16");
+    bool fp16 = orr_export_is(x, "precision", "fp16");
+    orr_export_flag(x, fp16 ? "fp16" : "bf16", true);
     for (size_t i = 0; i < sizeof fp8 / sizeof *fp8; i++) {
-        if (strcmp(word(x, "precision"), fp8[i][0]) == 0) {
-            option(x, "fp8-format", "hybrid");
-            option(x, "fp8-recipe", fp8[i][1]);
+        if (strcmp(orr_export_word(x, "precision"), fp8[i][0]) == 0) {
+            orr_export_text(x, "fp8-format", "hybrid");
+            orr_export_text(x, "fp8-recipe", fp8[i][1]);
         }
     }
-    if (is(x, "precision", "nvfp4")) {
-        option(x, "fp4-format", "e2m1");
+    if (orr_export_is(x, "precision", "nvfp4")) {
+        orr_export_text(x, "fp4-format", "e2m1");
     }
-    if (on(x, "fp8_params")) {
-        flag(x, "fp8-param-gather");
+    if (orr_export_on(x, "fp8_params")) {
+        orr_export_flag(x, "fp8-param-gather", true);
     }
-    if (fp16 && is(x, "grad_dtype", "fp32")) {
-        flag(x, "accumulate-allreduce-grads-in-fp32");
-    } else if (!fp16 && is(x, "grad_dtype", "bf16")) {
-        flag(x, "grad-reduce-in-bf16");
+    if (fp16 && orr_export_is(x, "grad_dtype", "fp32")) {
+        orr_export_flag(x, "accumulate-allreduce-grads-in-fp32", true);
+    } else if (!fp16 && orr_export_is(x, "grad_dtype", "bf16")) {
+        orr_export_flag(x, "grad-reduce-in-bf16", true);
     }
     static const char *const moments[][2] = {{"exp_avg_dtype", "exp-avg-dtype"},
                                              {"exp_avg_sq_dtype", "exp-avg-sq-dtype"}};
-    bool aware = is(x, "master_dtype", "16bit");
+    bool aware = orr_export_is(x, "master_dtype", "16bit");
     for (size_t i = 0; i < 2; i++) {
-        aware = aware || (node(x, moments[i][0]) != NULL && !is(x, moments[i][0], "fp32"));
+        aware = aware || (orr_export_node(x, moments[i][0]) != NULL &&
+                          !orr_export_is(x, moments[i][0], "fp32"));
     }
     if (aware) {
-        flag(x, "use-precision-aware-optimizer");
+        orr_export_flag(x, "use-precision-aware-optimizer", true);
         for (size_t i = 0; i < 2; i++) {
-            if (node(x, moments[i][0]) != NULL) {
-                option(x, moments[i][1], word(x, moments[i][0]));
+            if (orr_export_node(x, moments[i][0]) != NULL) {
+                orr_export_text(x, moments[i][1], orr_export_word(x, moments[i][0]));
             }
         }
-        if (is(x, "master_dtype", "16bit")) {
-            option(x, "main-params-dtype", "fp16");
+        if (orr_export_is(x, "master_dtype", "16bit")) {
+            orr_export_text(x, "main-params-dtype", "fp16");
         }
     }
-    if (is(x, "master_dtype", "none")) {
-        lose(x, "master_dtype", "none", "Megatron-LM keeps main parameters");
+    if (orr_export_is(x, "master_dtype", "none")) {
+        orr_export_lose(x, "master_dtype", "none", "Megatron-LM keeps main parameters");
     }
-    if (is(x, "param_dtype", "fp32")) {
-        lose(x, "param_dtype", "fp32", "Megatron-LM keeps 16-bit parameters");
+    if (orr_export_is(x, "param_dtype", "fp32")) {
+        orr_export_lose(x, "param_dtype", "fp32", "Megatron-LM keeps 16-bit parameters");
     }
-    if (is(x, "optimizer", "muon")) {
-        option(x, "optimizer", "muon");
-    } else if (is(x, "optimizer", "adam8bit")) {
-        lose(x, "optimizer", "adam8bit", "Megatron-LM has no such optimizer");
+    if (orr_export_is(x, "optimizer", "muon")) {
+        orr_export_text(x, "optimizer", "muon");
+    } else if (orr_export_is(x, "optimizer", "adam8bit")) {
+        orr_export_lose(x, "optimizer", "adam8bit", "Megatron-LM has no such optimizer");
     }
 }
 
 static void put_sharding(exporter *x) {
-    if (is(x, "sharding", "zero1")) {
-        flag(x, "use-distributed-optimizer");
-    } else if (is(x, "sharding", "fsdp2")) {
-        flag(x, "use-torch-fsdp2");
-    } else if (is(x, "sharding", "zero2") || is(x, "sharding", "zero3") ||
-               is(x, "sharding", "hsdp")) {
-        flag(x, "use-megatron-fsdp");
-        flag(x, "use-distributed-optimizer");
-        option(x, "data-parallel-sharding-strategy",
-               is(x, "sharding", "zero2") ? "optim_grads" : "optim_grads_params");
+    if (orr_export_is(x, "sharding", "zero1")) {
+        orr_export_flag(x, "use-distributed-optimizer", true);
+    } else if (orr_export_is(x, "sharding", "fsdp2")) {
+        orr_export_flag(x, "use-torch-fsdp2", true);
+    } else if (orr_export_is(x, "sharding", "zero2") || orr_export_is(x, "sharding", "zero3") ||
+               orr_export_is(x, "sharding", "hsdp")) {
+        orr_export_flag(x, "use-megatron-fsdp", true);
+        orr_export_flag(x, "use-distributed-optimizer", true);
+        orr_export_text(x, "data-parallel-sharding-strategy",
+                        orr_export_is(x, "sharding", "zero2") ? "optim_grads"
+                                                              : "optim_grads_params");
     }
-    int64_t group = number(x, "shard_group", 0), gpus = number(x, "gpus", 0);
-    int64_t split = number(x, "tp", 1), pp = number(x, "pp", 1);
+    int64_t group = orr_export_number(x, "shard_group", 0), gpus = orr_export_number(x, "gpus", 0);
+    int64_t split = orr_export_number(x, "tp", 1), pp = orr_export_number(x, "pp", 1);
     bool sane = group > 0 && gpus > 0 && split > 0 && pp > 0 && split <= 1 << 20 && pp <= 1 << 20;
     if (sane && gpus % (split * pp) == 0 && gpus / (split * pp) % group == 0) {
         if (gpus / (split * pp) / group > 1) {
-            option_int(x, "num-distributed-optimizer-instances", gpus / (split * pp) / group);
+            orr_export_int(x, "num-distributed-optimizer-instances", gpus / (split * pp) / group);
         }
     } else if (group > 0) {
-        lose(x, "shard_group", orr_arena_format(x->arena, "%lld", (long long)group),
-             "it does not divide the data-parallel ranks");
+        orr_export_lose(x, "shard_group", orr_arena_format(x->arena, "%lld", (long long)group),
+                        "it does not divide the data-parallel ranks");
     }
 }
 
 static void put_overlap(exporter *x) {
-    if (holds(x, "overlap", "dp")) {
-        flag(x, "overlap-grad-reduce");
-        if (is(x, "sharding", "zero1") || is(x, "sharding", "zero3")) {
-            flag(x, "overlap-param-gather");
+    if (orr_export_holds(x, "overlap", "dp")) {
+        orr_export_flag(x, "overlap-grad-reduce", true);
+        if (orr_export_is(x, "sharding", "zero1") || orr_export_is(x, "sharding", "zero3")) {
+            orr_export_flag(x, "overlap-param-gather", true);
         }
     }
-    if (holds(x, "overlap", "tp") && number(x, "tp", 1) > 1) {
-        flag(x, "tp-comm-overlap");
+    if (orr_export_holds(x, "overlap", "tp") && orr_export_number(x, "tp", 1) > 1) {
+        orr_export_flag(x, "tp-comm-overlap", true);
     }
-    if (holds(x, "overlap", "ep") && number(x, "ep", 1) > 1) {
-        flag(x, "overlap-moe-expert-parallel-comm");
+    if (orr_export_holds(x, "overlap", "ep") && orr_export_number(x, "ep", 1) > 1) {
+        orr_export_flag(x, "overlap-moe-expert-parallel-comm", true);
     }
 }
 
+/* "a+b" or "a,b" as a list. */
+static orr_tree *words_of(orr_arena *arena, const char *text) {
+    orr_tree *list = orr_tree_new_list(arena);
+    while (*text != '\0') {
+        size_t length = strcspn(text, "+, ");
+        if (length > 0) {
+            orr_tree_push(arena, list, orr_tree_new_textn(arena, text, length));
+        }
+        text += length + (text[length] != '\0');
+    }
+    return list;
+}
+
 static void put_recompute(exporter *x) {
-    const char *text = word(x, "recompute");
+    const char *text = orr_export_word(x, "recompute");
     const char *colon = strchr(text, ':');
     if (strncmp(text, "selective", 9) == 0) {
-        option(x, "recompute-granularity", "selective");
+        orr_export_text(x, "recompute-granularity", "selective");
         if (colon != NULL && colon[1] != '\0') {
-            orr_text_add(&x->text, "--recompute-modules ");
-            for (const char *p = colon + 1; *p != '\0'; p++) {
-                orr_text_addn(&x->text, *p == '+' || *p == ',' ? " " : p, 1);
-            }
-            orr_text_add(&x->text, "\n");
+            orr_export_set(x, "recompute-modules", words_of(x->arena, colon + 1));
         }
     } else if (strcmp(text, "full") == 0 || strncmp(text, "uniform:", 8) == 0 ||
                strncmp(text, "block:", 6) == 0) {
-        option(x, "recompute-granularity", "full");
-        option(x, "recompute-method", text[0] == 'b' ? "block" : "uniform");
-        option(x, "recompute-num-layers", colon != NULL ? colon + 1 : "1");
+        orr_export_text(x, "recompute-granularity", "full");
+        orr_export_text(x, "recompute-method", text[0] == 'b' ? "block" : "uniform");
+        int64_t count = 1;
+        (void)orr_parse_int(colon != NULL ? colon + 1 : "1", &count);
+        orr_export_int(x, "recompute-num-layers", count);
     } else if (strcmp(text, "unknown") == 0) {
-        lose(x, "recompute", text, "there is nothing to tell");
+        orr_export_lose(x, "recompute", text, "there is nothing to tell");
     }
 }
 
 static void option_real(exporter *x, const char *name, double value) {
-    orr_text_format(&x->text, "--%s %.6g\n", name, value);
+    orr_export_set(x, name, orr_tree_new_real(x->arena, value));
 }
 
 /* Capacity, imbalance, and what goes to host memory. */
 static void put_load(exporter *x) {
-    double capacity = orr_tree_real(node(x, "capacity"), 0);
-    double share = orr_tree_real(node(x, "offload_optimizer"), 0);
+    double capacity = orr_tree_real(orr_export_node(x, "capacity"), 0);
+    double share = orr_tree_real(orr_export_node(x, "offload_optimizer"), 0);
     if (capacity > 0) {
         option_real(x, "moe-expert-capacity-factor", capacity);
-        flag(x, "moe-pad-expert-input-to-capacity");
+        orr_export_flag(x, "moe-pad-expert-input-to-capacity", true);
     }
-    if (node(x, "imbalance") != NULL && !is(x, "imbalance", "balanced")) {
-        lose(x, "imbalance", "stated", "how routing turns out is no setting");
+    if (orr_export_node(x, "imbalance") != NULL && !orr_export_is(x, "imbalance", "balanced")) {
+        orr_export_lose(x, "imbalance", "stated", "how routing turns out is no setting");
     }
-    if (number(x, "offload_layers", 0) > 0) {
-        option_int(x, "cpu-offloading-num-layers", number(x, "offload_layers", 0));
+    if (orr_export_number(x, "offload_layers", 0) > 0) {
+        orr_export_int(x, "cpu-offloading-num-layers", orr_export_number(x, "offload_layers", 0));
     }
     if (share > 0) {
-        flag(x, "optimizer-cpu-offload");
+        orr_export_flag(x, "optimizer-cpu-offload", true);
         option_real(x, "optimizer-offload-fraction", share);
     }
 }
 
 static void put_kernels(exporter *x) {
-    if (is(x, "attention", "unfused")) {
-        option(x, "attention-backend", "unfused");
+    if (orr_export_is(x, "attention", "unfused")) {
+        orr_export_text(x, "attention-backend", "unfused");
     }
-    if (is(x, "loss", "te")) {
-        flag(x, "cross-entropy-loss-fusion");
-        option(x, "cross-entropy-fusion-impl", "te");
-    } else if (is(x, "loss", "fused") || is(x, "loss", "eager")) {
-        lose(x, "loss", word(x, "loss"), "Megatron-LM has no such loss");
+    if (orr_export_is(x, "loss", "te")) {
+        orr_export_flag(x, "cross-entropy-loss-fusion", true);
+        orr_export_text(x, "cross-entropy-fusion-impl", "te");
+    } else if (orr_export_is(x, "loss", "fused") || orr_export_is(x, "loss", "eager")) {
+        orr_export_lose(x, "loss", orr_export_word(x, "loss"), "Megatron-LM has no such loss");
     }
-    if (node(x, "dropout") != NULL) {
-        if (!holds(x, "dropout", "hidden")) {
-            option(x, "hidden-dropout", "0.0");
+    if (orr_export_node(x, "dropout") != NULL) {
+        if (!orr_export_holds(x, "dropout", "hidden")) {
+            orr_export_set(x, "hidden-dropout", orr_tree_new_real(x->arena, 0));
         }
-        if (!holds(x, "dropout", "attention")) {
-            option(x, "attention-dropout", "0.0");
+        if (!orr_export_holds(x, "dropout", "attention")) {
+            orr_export_set(x, "attention-dropout", orr_tree_new_real(x->arena, 0));
         }
     }
-    if (is(x, "dispatch", "alltoall") || is(x, "dispatch", "allgather")) {
-        option(x, "moe-token-dispatcher-type", word(x, "dispatch"));
-    } else if (is(x, "dispatch", "deepep")) {
-        option(x, "moe-token-dispatcher-type", "flex");
-        flag(x, "moe-enable-deepep");
-    } else if (word(x, "dispatch")[0] != '\0') {
-        lose(x, "dispatch", word(x, "dispatch"), "Megatron-LM has no such dispatch; Primus has");
+    if (orr_export_is(x, "dispatch", "alltoall") || orr_export_is(x, "dispatch", "allgather")) {
+        orr_export_text(x, "moe-token-dispatcher-type", orr_export_word(x, "dispatch"));
+    } else if (orr_export_is(x, "dispatch", "deepep")) {
+        orr_export_text(x, "moe-token-dispatcher-type", "flex");
+        orr_export_flag(x, "moe-enable-deepep", true);
+    } else if (x->primus && strncmp(orr_export_word(x, "dispatch"), "sync-free-", 10) == 0) {
+        orr_export_text(x, "moe-token-dispatcher-type", "flex");
+        orr_export_flag(x, "enable-primus-turbo", true);
+        orr_export_flag(x, "use-turbo-deepep", true);
+        orr_export_int(x, "turbo-sync-free-moe-stage", orr_export_word(x, "dispatch")[10] - '0');
+    } else if (orr_export_word(x, "dispatch")[0] != '\0') {
+        orr_export_lose(x, "dispatch", orr_export_word(x, "dispatch"),
+                        "Megatron-LM has no such dispatch; Primus has");
     }
     put_load(x);
 }
@@ -340,7 +297,7 @@ static bool field_is(const card *c, const char *name, const char *value) {
 }
 static void put_field(const card *c, const char *name, const char *option_name) {
     if (field_int(c, name, 0) > 0) {
-        option_int(c->x, option_name, field_int(c, name, 0));
+        orr_export_int(c->x, option_name, field_int(c, name, 0));
     }
 }
 
@@ -349,33 +306,33 @@ static void put_attention(const card *c) {
     put_field(c, "heads", "num-attention-heads");
     if (field_is(c, "attention", "mla")) {
         int64_t rope = field_int(c, "rope_dim", 0);
-        flag(x, "multi-latent-attention");
+        orr_export_flag(x, "multi-latent-attention", true);
         put_field(c, "q_lora", "q-lora-rank");
         put_field(c, "kv_lora", "kv-lora-rank");
-        option_int(x, "qk-head-dim", field_int(c, "head_dim", rope) - rope);
-        option_int(x, "qk-pos-emb-head-dim", rope);
+        orr_export_int(x, "qk-head-dim", field_int(c, "head_dim", rope) - rope);
+        orr_export_int(x, "qk-pos-emb-head-dim", rope);
         put_field(c, "v_dim", "v-head-dim");
     } else if (field(c, "attention") != NULL && !field_is(c, "attention", "gqa")) {
-        lose(x, "model.attention", orr_tree_text(field(c, "attention"), "?"),
-             "not expressed in arguments");
+        orr_export_lose(x, "model.attention", orr_tree_text(field(c, "attention"), "?"),
+                        "not expressed in arguments");
     } else {
         int64_t heads = field_int(c, "heads", 0), groups = field_int(c, "kv_heads", heads);
         if (groups != heads) {
-            flag(x, "group-query-attention");
-            option_int(x, "num-query-groups", groups);
+            orr_export_flag(x, "group-query-attention", true);
+            orr_export_int(x, "num-query-groups", groups);
         }
         put_field(c, "head_dim", "kv-channels");
     }
     if (field_is(c, "qk_norm", "head")) {
-        flag(x, "qk-layernorm");
+        orr_export_flag(x, "qk-layernorm", true);
     } else if (field_is(c, "qk_norm", "all")) {
-        lose(x, "model.qk_norm", "all", "Megatron-LM norms each head");
+        orr_export_lose(x, "model.qk_norm", "all", "Megatron-LM norms each head");
     }
     if (field_flag(c, "sinks")) {
-        option(x, "softmax-type", "learnable");
+        orr_export_text(x, "softmax-type", "learnable");
     }
     if (field_flag(c, "output_gate")) {
-        flag(x, "attention-output-gate");
+        orr_export_flag(x, "attention-output-gate", true);
     }
 }
 
@@ -383,24 +340,25 @@ static void put_mlp(const card *c) {
     exporter *x = c->x;
     bool gated = field_flag(c, "gated") || field(c, "gated") == NULL;
     if (gated && (field_is(c, "activation", "silu") || field(c, "activation") == NULL)) {
-        flag(x, "swiglu");
+        orr_export_flag(x, "swiglu", true);
     } else if (gated && field_is(c, "activation", "gelu")) {
-        flag(x, "quick-geglu");
+        orr_export_flag(x, "quick-geglu", true);
     } else if (!gated && field_is(c, "activation", "relu2")) {
-        flag(x, "squared-relu");
+        orr_export_flag(x, "squared-relu", true);
     } else if (gated || !field_is(c, "activation", "gelu")) {
-        lose(x, "model.activation", orr_tree_text(field(c, "activation"), "?"),
-             "not expressed in arguments");
+        orr_export_lose(x, "model.activation", orr_tree_text(field(c, "activation"), "?"),
+                        "not expressed in arguments");
     }
     bool bias = field_flag(c, "bias_mlp");
     if (!bias) {
-        flag(x, "disable-bias-linear");
+        orr_export_flag(x, "add-bias-linear", false);
         if (field_flag(c, "bias_qkv")) {
-            flag(x, "add-qkv-bias");
+            orr_export_flag(x, "add-qkv-bias", true);
         }
     }
     if (field_flag(c, "bias_out") != bias) {
-        lose(x, "model.bias_out", bias ? "false" : "true", "all linear layers have biases or none");
+        orr_export_lose(x, "model.bias_out", bias ? "false" : "true",
+                        "all linear layers have biases or none");
     }
 }
 
@@ -414,17 +372,17 @@ static void put_experts(const card *c) {
     put_field(c, "group_topk", "moe-router-group-topk");
     put_field(c, "latent", "moe-latent-size");
     if (field_flag(c, "shared_gate")) {
-        flag(x, "moe-shared-expert-gate");
+        orr_export_flag(x, "moe-shared-expert-gate", true);
     }
     if (field_is(c, "router", "sigmoid")) {
-        option(x, "moe-router-score-function", "sigmoid");
+        orr_export_text(x, "moe-router-score-function", "sigmoid");
     } else if (field_is(c, "router", "softmax_before")) {
-        flag(x, "moe-router-pre-softmax");
+        orr_export_flag(x, "moe-router-pre-softmax", true);
     }
     if (field_flag(c, "router_bias")) {
-        flag(x, "moe-router-enable-expert-bias");
+        orr_export_flag(x, "moe-router-enable-expert-bias", true);
     }
-    flag(x, "moe-grouped-gemm");
+    orr_export_flag(x, "moe-grouped-gemm", true);
 }
 
 static bool is_moe(const card *c, const orr_tree *kind) {
@@ -452,7 +410,8 @@ static void list_add(layer_list *list, bool one, int64_t count) {
 
 static void put_list(const card *c, const char *name, layer_list *list) {
     if (list->zeros > 0 && list->ones > 0) {
-        option(c->x, name, orr_arena_format(c->x->arena, "(%s)", orr_text_done(&list->text)));
+        orr_export_text(c->x, name,
+                        orr_arena_format(c->x->arena, "(%s)", orr_text_done(&list->text)));
     }
 }
 
@@ -486,7 +445,8 @@ static bool put_pattern(const card *c, const orr_tree *kinds) {
 
 static void put_window(const card *c, int64_t window) {
     if (window > 0) {
-        option(c->x, "window-size", orr_arena_format(c->x->arena, "(%lld,0)", (long long)window));
+        orr_export_text(c->x, "window-size",
+                        orr_arena_format(c->x->arena, "(%lld,0)", (long long)window));
     }
 }
 
@@ -504,8 +464,8 @@ static void put_layers(card *c) {
         window = own > 0 ? own : window;
         bool twin = *slot != NULL && (own > 0) != (window_in(c, *slot) > 0);
         if (other_window || (*slot != NULL && !twin)) {
-            lose(c->x, "model.kinds", orr_tree_key(kinds, i),
-                 "these kinds of layers are not expressed in arguments");
+            orr_export_lose(c->x, "model.kinds", orr_tree_key(kinds, i),
+                            "these kinds of layers are not expressed in arguments");
         }
         *slot = *slot != NULL ? *slot : kind;
     }
@@ -519,15 +479,15 @@ static void put_layers(card *c) {
         put_experts(c);
     }
     if (count > 1 && !put_pattern(c, kinds)) {
-        lose(c->x, "model.pattern", "", "it is not understood");
+        orr_export_lose(c->x, "model.pattern", "", "it is not understood");
     }
 }
 
 static void put_model(exporter *x) {
-    const orr_tree *model = node(x, "model");
-    if (orr_tree_kind_of(model) != ORR_TREE_MAP) {
-        if (model != NULL) {
-            lose(x, "model", orr_tree_text(model, "?"), "a name is no arguments; its card is");
+    const orr_tree *model = x->model;
+    if (model == NULL) {
+        if (x->model_name[0] != '\0') {
+            orr_export_lose(x, "model", x->model_name, "a name is no arguments; its card is");
         }
         return;
     }
@@ -538,74 +498,28 @@ static void put_model(exporter *x) {
     put_field(&c, "vocab", "vocab-size");
     put_field(&c, "mtp_layers", "mtp-num-layers");
     if (!field_is(&c, "norm", "layer")) {
-        option(x, "normalization", "RMSNorm");
+        orr_export_text(x, "normalization", "RMSNorm");
     }
     if (field_is(&c, "position", "none")) {
-        option(x, "position-embedding-type", "none");
+        orr_export_text(x, "position-embedding-type", "none");
     } else if (field_is(&c, "position", "alibi")) {
-        lose(x, "model.position", "alibi", "Megatron-LM has no such positions");
+        orr_export_lose(x, "model.position", "alibi", "Megatron-LM has no such positions");
     } else if (!field_is(&c, "position", "learned")) {
-        option(x, "position-embedding-type", "rope");
+        orr_export_text(x, "position-embedding-type", "rope");
     }
     if (!field_flag(&c, "tied")) {
-        flag(x, "untie-embeddings-and-output-weights");
+        orr_export_flag(x, "untie-embeddings-and-output-weights", true);
     }
     put_layers(&c);
 }
 
-static const char *launcher(const exporter *x) {
-    int64_t gpus = number(x, "gpus", 0), nodes = number(x, "nodes", 0);
-    int64_t each = number(x, "gpus_per_node", 0);
-    if (gpus > 0 && nodes == 0) {
-        nodes = each > 0 && gpus % each == 0 ? gpus / each : gpus % 8 == 0 ? gpus / 8 : 1;
-    }
-    if (gpus < 1 || nodes < 1 || gpus % nodes != 0) {
-        return "";
-    }
-    return orr_arena_format(x->arena, "torchrun --nnodes %lld --nproc-per-node %lld",
-                            (long long)nodes, (long long)(gpus / nodes));
-}
-
-/* Numbers where numbers are meant: nothing below checks again. */
-static orr_status check_numbers(const exporter *x, orr_err *err) {
-    static const char *const names[] = {"tp",    "pp",          "cp",           "ep",
-                                        "etp",   "vpp",         "mbs",          "gbs",
-                                        "gpus",  "nodes",       "first_layers", "last_layers",
-                                        "group", "shard_group", "gpus_per_node"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const orr_tree *value = node(x, names[i]);
-        if (value != NULL && orr_tree_int(value, -1) < 0) {
-            return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(value),
-                               "\"%s\" must be a whole number", names[i]);
-        }
-    }
-    const orr_tree *seq = node(x, "seq");
-    if (seq != NULL && orr_tree_int(seq, -1) < 1) {
-        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(seq),
-                           "\"seq\" must be a whole number of tokens here");
-    }
-    return ORR_OK;
-}
-
-orr_status orr_export_megatron(orr_arena *arena, const orr_tree *keys, orr_export *out,
-                               orr_err *err) {
-    exporter x = {.arena = arena,
-                  .keys = keys,
-                  .text = orr_text_new(arena, 1 << 20),
-                  .lost = orr_tree_new_list(arena)};
-    if (orr_tree_kind_of(keys) != ORR_TREE_MAP) {
-        return orr_fail(err, ORR_E_SCHEMA, "an export needs a map of plan keys");
-    }
-    ORR_TRY(check_numbers(&x, err));
-    put_model(&x);
-    put_sizes(&x);
-    put_pipeline(&x);
-    put_precision(&x);
-    put_sharding(&x);
-    put_overlap(&x);
-    put_recompute(&x);
-    put_kernels(&x);
-    *out =
-        (orr_export){.launcher = launcher(&x), .arguments = orr_text_done(&x.text), .lost = x.lost};
-    return ORR_OK;
+void orr_export_fill_megatron(exporter *x) {
+    put_model(x);
+    put_sizes(x);
+    put_pipeline(x);
+    put_precision(x);
+    put_sharding(x);
+    put_overlap(x);
+    put_recompute(x);
+    put_kernels(x);
 }

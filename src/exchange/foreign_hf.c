@@ -21,79 +21,74 @@ static void put_software(importer *im, const char *software) {
 
 #define OFFLOAD "states on the host or on NVMe"
 static const foreign_row deepspeed_rows[] = {
-    {"train_micro_batch_size_per_gpu", FOREIGN_INT, "mbs", NULL, NULL},
-    {"train_batch_size", FOREIGN_INT, "gbs", NULL, NULL},
-    {"gradient_accumulation_steps", FOREIGN_INT, "micro_batches", NULL, NULL},
-    {"zero_optimization.stage", FOREIGN_WORD, "sharding", "0=none 1=zero1 2=zero2 3=zero3", NULL},
-    {"zero_optimization.offload_optimizer.device", FOREIGN_MATTERS, NULL, "none", OFFLOAD},
-    {"zero_optimization.offload_param.device", FOREIGN_MATTERS, NULL, "none", OFFLOAD},
-    {"zero_optimization.offload_optimizer.*", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"zero_optimization.offload_param.*", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"zero_optimization.cpu_offload", FOREIGN_MATTERS, NULL, "false", OFFLOAD},
-    {"zero_optimization.overlap_comm", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"zero_optimization.zero_hpz_partition_size", FOREIGN_MATTERS, NULL, "1",
-     "parameters kept within a node"},
-    {"zero_optimization.mics_shard_size", FOREIGN_INT, "shard_group", NULL, NULL},
-    {"zero_optimization.zero_quantized_weights", FOREIGN_MATTERS, NULL, "false",
-     "quantized gathers"},
-    {"zero_optimization.zero_quantized_gradients", FOREIGN_MATTERS, NULL, "false",
-     "quantized reductions"},
-    {"zero_optimization.contiguous_gradients", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.reduce_bucket_size", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.allgather_bucket_size", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.allgather_partitions", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.reduce_scatter", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.round_robin_gradients", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.sub_group_size", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.elastic_checkpoint", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.ignore_unused_parameters", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.load_from_fp32_weights", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.legacy_stage1", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_prefetch_bucket_size", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_param_persistence_threshold", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_model_persistence_threshold", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_max_live_parameters", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_max_reuse_distance", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.stage3_gather_16bit_weights_on_model_save", FOREIGN_QUIET, NULL, NULL,
-     NULL},
-    {"zero_optimization.stage3_gather_fp16_weights_on_model_save", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_optimization.memory_efficient_linear", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"bf16.enabled", FOREIGN_JOINT, "precision", NULL, NULL},
-    {"bf16.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"bfloat16.enabled", FOREIGN_JOINT, "precision", NULL, NULL},
-    {"fp16.enabled", FOREIGN_JOINT, "precision", NULL, NULL},
-    {"fp16.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"amp.enabled", FOREIGN_MATTERS, NULL, "false", "Apex mixed precision"},
-    {"data_types.grad_accum_dtype", FOREIGN_WORD, "grad_dtype",
-     "fp32 float32=fp32 bf16 bfloat16=bf16 fp16=bf16", NULL},
-    {"communication_data_type", FOREIGN_MATTERS, NULL, NULL, "another format on the wire"},
-    {"optimizer.type", FOREIGN_WORD, "optimizer",
-     "Adam=adam AdamW=adam FusedAdam=adam CPUAdam=adam DeepSpeedCPUAdam=adam Adam8bit=adam8bit "
-     "Muon=muon",
-     NULL},
-    {"optimizer.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"scheduler.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"activation_checkpointing.cpu_checkpointing", FOREIGN_MATTERS, NULL, "false",
-     "saved inputs on the host"},
-    {"activation_checkpointing.partition_activations", FOREIGN_MATTERS, NULL, "false",
-     "saved inputs split over tensor-parallel ranks"},
-    {"activation_checkpointing.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tensor_parallel.autotp_size", FOREIGN_INT, "tp", NULL, NULL},
-    {"sequence_parallel_size", FOREIGN_JOINT, "cp", NULL, NULL},
-    {"compression_training.*", FOREIGN_MATTERS, NULL, NULL, "compression"},
-    {"sparse_attention.*", FOREIGN_MATTERS, NULL, NULL, "sparse attention"},
-    {"gradient_clipping", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"prescale_gradients", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"gradient_predivide_factor", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"steps_per_print", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"wall_clock_breakdown", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_allow_untested_optimizer", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"zero_force_ds_cpu_optimizer", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"flops_profiler.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"comms_logger.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"monitor_config.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"checkpoint.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"aio.*", FOREIGN_QUIET, NULL, NULL, NULL},
+    FOREIGN_NUM("train_micro_batch_size_per_gpu", "mbs"),
+    FOREIGN_NUM("train_batch_size", "gbs"),
+    FOREIGN_NUM("gradient_accumulation_steps", "micro_batches"),
+    FOREIGN_SAYS_OR("zero_optimization.stage", "sharding", "0=none 1=zero1 2=zero2 3=zero3",
+                    "none"),
+    FOREIGN_NOTE("zero_optimization.offload_optimizer.device", "none", OFFLOAD),
+    FOREIGN_NOTE("zero_optimization.offload_param.device", "none", OFFLOAD),
+    FOREIGN_WITH("zero_optimization.offload_optimizer.*", NULL),
+    FOREIGN_WITH("zero_optimization.offload_param.*", NULL),
+    FOREIGN_NOTE("zero_optimization.cpu_offload", "false", OFFLOAD),
+    FOREIGN_WITH("zero_optimization.overlap_comm", NULL),
+    FOREIGN_NOTE("zero_optimization.zero_hpz_partition_size", "1", "parameters kept within a node"),
+    FOREIGN_WITH("zero_optimization.mics_shard_size", "shard_group"),
+    FOREIGN_NOTE("zero_optimization.zero_quantized_weights", "false", "quantized gathers"),
+    FOREIGN_NOTE("zero_optimization.zero_quantized_gradients", "false", "quantized reductions"),
+    FOREIGN_SKIP("zero_optimization.contiguous_gradients"),
+    FOREIGN_SKIP("zero_optimization.reduce_bucket_size"),
+    FOREIGN_SKIP("zero_optimization.allgather_bucket_size"),
+    FOREIGN_SKIP("zero_optimization.allgather_partitions"),
+    FOREIGN_SKIP("zero_optimization.reduce_scatter"),
+    FOREIGN_SKIP("zero_optimization.round_robin_gradients"),
+    FOREIGN_SKIP("zero_optimization.sub_group_size"),
+    FOREIGN_SKIP("zero_optimization.elastic_checkpoint"),
+    FOREIGN_SKIP("zero_optimization.ignore_unused_parameters"),
+    FOREIGN_SKIP("zero_optimization.load_from_fp32_weights"),
+    FOREIGN_SKIP("zero_optimization.legacy_stage1"),
+    FOREIGN_SKIP("zero_optimization.stage3_prefetch_bucket_size"),
+    FOREIGN_SKIP("zero_optimization.stage3_param_persistence_threshold"),
+    FOREIGN_SKIP("zero_optimization.stage3_model_persistence_threshold"),
+    FOREIGN_SKIP("zero_optimization.stage3_max_live_parameters"),
+    FOREIGN_SKIP("zero_optimization.stage3_max_reuse_distance"),
+    FOREIGN_SKIP("zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+    FOREIGN_SKIP("zero_optimization.stage3_gather_fp16_weights_on_model_save"),
+    FOREIGN_SKIP("zero_optimization.memory_efficient_linear"),
+    FOREIGN_WITH("bf16.enabled", "precision"),
+    FOREIGN_SKIP("bf16.*"),
+    FOREIGN_WITH("bfloat16.enabled", "precision"),
+    FOREIGN_WITH("fp16.enabled", "precision"),
+    FOREIGN_SKIP("fp16.*"),
+    FOREIGN_NOTE("amp.enabled", "false", "Apex mixed precision"),
+    FOREIGN_SAYS("data_types.grad_accum_dtype", "grad_dtype",
+                 "fp32 float32=fp32 bf16 bfloat16=bf16 fp16=bf16"),
+    FOREIGN_NOTE("communication_data_type", NULL, "another format on the wire"),
+    FOREIGN_SAYS("optimizer.type", "optimizer",
+                 "Adam=adam AdamW=adam FusedAdam=adam CPUAdam=adam DeepSpeedCPUAdam=adam "
+                 "Adam8bit=adam8bit Muon=muon"),
+    FOREIGN_SKIP("optimizer.*"),
+    FOREIGN_SKIP("scheduler.*"),
+    FOREIGN_NOTE("activation_checkpointing.cpu_checkpointing", "false", "saved inputs on the host"),
+    FOREIGN_NOTE("activation_checkpointing.partition_activations", "false",
+                 "saved inputs split over tensor-parallel ranks"),
+    FOREIGN_SKIP("activation_checkpointing.*"),
+    FOREIGN_NUM("tensor_parallel.autotp_size", "tp"),
+    FOREIGN_WITH("sequence_parallel_size", "cp"),
+    FOREIGN_NOTE("compression_training.*", NULL, "compression"),
+    FOREIGN_NOTE("sparse_attention.*", NULL, "sparse attention"),
+    FOREIGN_SKIP("gradient_clipping"),
+    FOREIGN_SKIP("prescale_gradients"),
+    FOREIGN_SKIP("gradient_predivide_factor"),
+    FOREIGN_SKIP("steps_per_print"),
+    FOREIGN_SKIP("wall_clock_breakdown"),
+    FOREIGN_SKIP("zero_allow_untested_optimizer"),
+    FOREIGN_SKIP("zero_force_ds_cpu_optimizer"),
+    FOREIGN_SKIP("flops_profiler.*"),
+    FOREIGN_SKIP("comms_logger.*"),
+    FOREIGN_SKIP("monitor_config.*"),
+    FOREIGN_SKIP("checkpoint.*"),
+    FOREIGN_SKIP("aio.*"),
 };
 
 static bool is_deepspeed(const orr_tree *tree) {
@@ -121,9 +116,6 @@ static void put_precision(importer *im, const orr_tree *tree) {
 
 static void deepspeed_joint(importer *im, const orr_tree *tree) {
     int64_t stage = orr_foreign_int(tree, "zero_optimization.stage", 0);
-    if (orr_tree_get(im->keys, "sharding") == NULL) {
-        orr_import_put_text(im, "sharding", "none", 0);
-    }
     put_precision(im, tree);
     bool overlap = orr_foreign_flag(tree, "zero_optimization.overlap_comm", stage == 3);
     orr_import_put_text(im, "overlap", overlap ? "dp" : "none",
@@ -133,9 +125,11 @@ static void deepspeed_joint(importer *im, const orr_tree *tree) {
         orr_import_put_int(im, "cp", sequence, orr_foreign_line(tree, "sequence_parallel_size"));
         orr_import_put_text(im, "cp_kind", "a2a", orr_foreign_line(tree, "sequence_parallel_size"));
     }
-    if (orr_foreign_int(tree, "zero_optimization.mics_shard_size", 0) > 0) {
-        orr_import_put_text(im, "sharding", "hsdp",
-                            orr_foreign_line(tree, "zero_optimization.mics_shard_size"));
+    int64_t group = orr_foreign_int(tree, "zero_optimization.mics_shard_size", 0);
+    if (group > 0) {
+        uint32_t line = orr_foreign_line(tree, "zero_optimization.mics_shard_size");
+        orr_import_put_text(im, "sharding", "hsdp", line);
+        orr_import_put_int(im, "shard_group", group, line);
     }
     int64_t gbs = orr_foreign_int(tree, "train_batch_size", 0);
     int64_t mbs = orr_foreign_int(tree, "train_micro_batch_size_per_gpu", 0);
@@ -151,82 +145,96 @@ static void deepspeed_joint(importer *im, const orr_tree *tree) {
     put_software(im, stage == 3 ? "hf-zero3" : "unknown");
 }
 
-const foreign_format orr_foreign_deepspeed = {"deepspeed-json", deepspeed_rows,
-                                              sizeof deepspeed_rows / sizeof *deepspeed_rows,
-                                              is_deepspeed, deepspeed_joint};
+static void deepspeed_write(exporter *x) {
+    bool fp16 = orr_export_is(x, "precision", "fp16");
+    int64_t cp = orr_export_number(x, "cp", 1), group = orr_export_number(x, "shard_group", 0);
+    orr_export_flag(x, fp16 ? "fp16.enabled" : "bf16.enabled", true);
+    orr_export_flag(x, "zero_optimization.overlap_comm", orr_export_holds(x, "overlap", "dp"));
+    if (cp > 1 && orr_export_is(x, "cp_kind", "a2a")) {
+        orr_export_int(x, "sequence_parallel_size", cp);
+    }
+    if (orr_export_is(x, "sharding", "hsdp") && group > 0) {
+        orr_export_int(x, "zero_optimization.stage", 3);
+        orr_export_int(x, "zero_optimization.mics_shard_size", group);
+    } else if (orr_export_is(x, "sharding", "fsdp2")) {
+        orr_export_int(x, "zero_optimization.stage", 3);
+        orr_export_lose(x, "sharding", "fsdp2", "stage 3 shards the same; FSDP2 is PyTorch's");
+    }
+}
+
+const foreign_format orr_foreign_deepspeed = {
+    "deepspeed-json", deepspeed_rows,  sizeof deepspeed_rows / sizeof *deepspeed_rows,
+    is_deepspeed,     deepspeed_joint, deepspeed_write};
 
 /* ---- Accelerate ----------------------------------------------------------------------------- */
 
 static const foreign_row accelerate_rows[] = {
-    {"num_processes", FOREIGN_INT, "gpus", NULL, NULL},
-    {"num_machines", FOREIGN_INT, "nodes", NULL, NULL},
-    {"mixed_precision", FOREIGN_WORD, "precision", "bf16 fp16 fp8", NULL},
-    {"distributed_type", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"gradient_accumulation_steps", FOREIGN_INT, "micro_batches", NULL, NULL},
-    {"fsdp_config.fsdp_sharding_strategy", FOREIGN_JOINT, "sharding", NULL, NULL},
-    {"fsdp_config.fsdp_reshard_after_forward", FOREIGN_JOINT, "sharding", NULL, NULL},
-    {"fsdp_config.fsdp_version", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_activation_checkpointing", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_offload_params", FOREIGN_MATTERS, NULL, "false",
-     "parameters and optimizer on the host"},
-    {"fsdp_config.fsdp_backward_prefetch", FOREIGN_MATTERS, NULL, "BACKWARD_PRE 1",
-     "gathers are not prefetched in the backward pass"},
-    {"fsdp_config.fsdp_backward_prefetch_policy", FOREIGN_MATTERS, NULL, "BACKWARD_PRE 1",
-     "gathers are not prefetched in the backward pass"},
-    {"fsdp_config.fsdp_auto_wrap_policy", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_transformer_layer_cls_to_wrap", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_min_num_params", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_state_dict_type", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_sync_module_states", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_use_orig_params", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_cpu_ram_efficient_loading", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"fsdp_config.fsdp_forward_prefetch", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.zero_stage", FOREIGN_WORD, "sharding", "0=none 1=zero1 2=zero2 3=zero3",
-     NULL},
-    {"deepspeed_config.gradient_accumulation_steps", FOREIGN_INT, "micro_batches", NULL, NULL},
-    {"deepspeed_config.offload_optimizer_device", FOREIGN_MATTERS, NULL, "none", OFFLOAD},
-    {"deepspeed_config.offload_param_device", FOREIGN_MATTERS, NULL, "none", OFFLOAD},
-    {"deepspeed_config.deepspeed_config_file", FOREIGN_MATTERS, NULL, NULL,
-     "settings are in another file"},
-    {"deepspeed_config.zero3_init_flag", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.deepspeed_multinode_launcher", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.deepspeed_hostfile", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.zero3_save_16bit_model", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.gradient_clipping", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.offload_optimizer_nvme_path", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"deepspeed_config.offload_param_nvme_path", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"megatron_lm_config.megatron_lm_tp_degree", FOREIGN_INT, "tp", NULL, NULL},
-    {"megatron_lm_config.megatron_lm_pp_degree", FOREIGN_INT, "pp", NULL, NULL},
-    {"megatron_lm_config.megatron_lm_num_micro_batches", FOREIGN_INT, "micro_batches", NULL, NULL},
-    {"megatron_lm_config.megatron_lm_sequence_parallelism", FOREIGN_WORD, "sp", "true=on false=off",
-     NULL},
-    {"megatron_lm_config.megatron_lm_use_distributed_optimizer", FOREIGN_WORD, "sharding",
-     "true=zero1 false=none", NULL},
-    {"megatron_lm_config.megatron_lm_recompute_activations", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"megatron_lm_config.megatron_lm_gradient_clipping", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"parallelism_config.parallelism_config_tp_size", FOREIGN_INT, "tp", NULL, NULL},
-    {"parallelism_config.parallelism_config_cp_size", FOREIGN_INT, "cp", NULL, NULL},
-    {"parallelism_config.parallelism_config_dp_replicate_size", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"parallelism_config.parallelism_config_dp_shard_size", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"parallelism_config.parallelism_config_cp_comm_strategy", FOREIGN_WORD, "cp_kind",
-     "allgather alltoall=ring", NULL},
-    {"fp8_config.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"dynamo_config.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"compute_environment", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"debug", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"downcast_bf16", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"enable_cpu_affinity", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"gpu_ids", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"machine_rank", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"main_process_ip", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"main_process_port", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"main_training_function", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"rdzv_backend", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"same_network", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tpu_env", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tpu_use_cluster", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tpu_use_sudo", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"use_cpu", FOREIGN_MATTERS, NULL, "false", "training on the CPU"},
+    FOREIGN_NUM("num_processes", "gpus"),
+    FOREIGN_NUM("num_machines", "nodes"),
+    FOREIGN_SAYS("mixed_precision", "precision", "bf16 fp16 fp8"),
+    FOREIGN_WITH("distributed_type", NULL),
+    FOREIGN_NUM("gradient_accumulation_steps", "micro_batches"),
+    FOREIGN_WITH("fsdp_config.fsdp_sharding_strategy", "sharding"),
+    FOREIGN_WITH("fsdp_config.fsdp_reshard_after_forward", "sharding"),
+    FOREIGN_WITH("fsdp_config.fsdp_version", NULL),
+    FOREIGN_WITH("fsdp_config.fsdp_activation_checkpointing", NULL),
+    FOREIGN_NOTE("fsdp_config.fsdp_offload_params", "false",
+                 "parameters and optimizer on the host"),
+    FOREIGN_NOTE("fsdp_config.fsdp_backward_prefetch", "BACKWARD_PRE 1",
+                 "gathers are not prefetched in the backward pass"),
+    FOREIGN_NOTE("fsdp_config.fsdp_backward_prefetch_policy", "BACKWARD_PRE 1",
+                 "gathers are not prefetched in the backward pass"),
+    FOREIGN_SKIP("fsdp_config.fsdp_auto_wrap_policy"),
+    FOREIGN_SKIP("fsdp_config.fsdp_transformer_layer_cls_to_wrap"),
+    FOREIGN_SKIP("fsdp_config.fsdp_min_num_params"),
+    FOREIGN_SKIP("fsdp_config.fsdp_state_dict_type"),
+    FOREIGN_SKIP("fsdp_config.fsdp_sync_module_states"),
+    FOREIGN_SKIP("fsdp_config.fsdp_use_orig_params"),
+    FOREIGN_SKIP("fsdp_config.fsdp_cpu_ram_efficient_loading"),
+    FOREIGN_SKIP("fsdp_config.fsdp_forward_prefetch"),
+    FOREIGN_SAYS("deepspeed_config.zero_stage", "sharding", "0=none 1=zero1 2=zero2 3=zero3"),
+    FOREIGN_NUM("deepspeed_config.gradient_accumulation_steps", "micro_batches"),
+    FOREIGN_NOTE("deepspeed_config.offload_optimizer_device", "none", OFFLOAD),
+    FOREIGN_NOTE("deepspeed_config.offload_param_device", "none", OFFLOAD),
+    FOREIGN_NOTE("deepspeed_config.deepspeed_config_file", NULL, "settings are in another file"),
+    FOREIGN_SKIP("deepspeed_config.zero3_init_flag"),
+    FOREIGN_SKIP("deepspeed_config.deepspeed_multinode_launcher"),
+    FOREIGN_SKIP("deepspeed_config.deepspeed_hostfile"),
+    FOREIGN_SKIP("deepspeed_config.zero3_save_16bit_model"),
+    FOREIGN_SKIP("deepspeed_config.gradient_clipping"),
+    FOREIGN_SKIP("deepspeed_config.offload_optimizer_nvme_path"),
+    FOREIGN_SKIP("deepspeed_config.offload_param_nvme_path"),
+    FOREIGN_NUM("megatron_lm_config.megatron_lm_tp_degree", "tp"),
+    FOREIGN_NUM("megatron_lm_config.megatron_lm_pp_degree", "pp"),
+    FOREIGN_NUM("megatron_lm_config.megatron_lm_num_micro_batches", "micro_batches"),
+    FOREIGN_SAYS("megatron_lm_config.megatron_lm_sequence_parallelism", "sp", "true=on false=off"),
+    FOREIGN_SAYS("megatron_lm_config.megatron_lm_use_distributed_optimizer", "sharding",
+                 "true=zero1 false=none"),
+    FOREIGN_WITH("megatron_lm_config.megatron_lm_recompute_activations", NULL),
+    FOREIGN_SKIP("megatron_lm_config.megatron_lm_gradient_clipping"),
+    FOREIGN_NUM("parallelism_config.parallelism_config_tp_size", "tp"),
+    FOREIGN_NUM("parallelism_config.parallelism_config_cp_size", "cp"),
+    FOREIGN_WITH("parallelism_config.parallelism_config_dp_replicate_size", NULL),
+    FOREIGN_WITH("parallelism_config.parallelism_config_dp_shard_size", NULL),
+    FOREIGN_SAYS("parallelism_config.parallelism_config_cp_comm_strategy", "cp_kind",
+                 "allgather alltoall=ring"),
+    FOREIGN_SKIP("fp8_config.*"),
+    FOREIGN_SKIP("dynamo_config.*"),
+    FOREIGN_SKIP("compute_environment"),
+    FOREIGN_SKIP("debug"),
+    FOREIGN_SKIP("downcast_bf16"),
+    FOREIGN_SKIP("enable_cpu_affinity"),
+    FOREIGN_SKIP("gpu_ids"),
+    FOREIGN_SKIP("machine_rank"),
+    FOREIGN_SKIP("main_process_ip"),
+    FOREIGN_SKIP("main_process_port"),
+    FOREIGN_SKIP("main_training_function"),
+    FOREIGN_SKIP("rdzv_backend"),
+    FOREIGN_SKIP("same_network"),
+    FOREIGN_SKIP("tpu_env"),
+    FOREIGN_SKIP("tpu_use_cluster"),
+    FOREIGN_SKIP("tpu_use_sudo"),
+    FOREIGN_NOTE("use_cpu", "false", "training on the CPU"),
 };
 
 static bool is_accelerate(const orr_tree *tree) {
@@ -302,6 +310,6 @@ static void accelerate_joint(importer *im, const orr_tree *tree) {
     }
 }
 
-const foreign_format orr_foreign_accelerate = {"accelerate-yaml", accelerate_rows,
-                                               sizeof accelerate_rows / sizeof *accelerate_rows,
-                                               is_accelerate, accelerate_joint};
+const foreign_format orr_foreign_accelerate = {
+    "accelerate-yaml", accelerate_rows,  sizeof accelerate_rows / sizeof *accelerate_rows,
+    is_accelerate,     accelerate_joint, NULL};

@@ -5,44 +5,43 @@
 #include "exchange/foreign.h"
 
 static const foreign_row rows[] = {
-    {"parallelism.tp", FOREIGN_INT, "tp", NULL, NULL},
-    {"parallelism.pp", FOREIGN_INT, "pp", NULL, NULL},
-    {"parallelism.dp", FOREIGN_INT, "dp", NULL, NULL},
-    {"parallelism.expert_parallel_size", FOREIGN_INT, "ep", NULL, NULL},
-    {"parallelism.expert_tensor_parallel_size", FOREIGN_INT, "etp", NULL, NULL},
-    {"parallelism.context_parallel_size", FOREIGN_INT, "cp", NULL, NULL},
-    {"parallelism.pp_engine", FOREIGN_WORD, "schedule", "1f1b afab=gpipe", NULL},
-    {"parallelism.tp_mode", FOREIGN_WORD, "sp", "REDUCE_SCATTER=on ALL_REDUCE=off", NULL},
-    {"parallelism.tp_linear_async_communication", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"parallelism.recompute_layer", FOREIGN_WORD, "recompute", "true=full false=none", NULL},
-    {"parallelism.tp_recompute_allgather", FOREIGN_MATTERS, NULL, "true",
-     "the gathered input is kept"},
-    {"parallelism.moe_layer_recompute", FOREIGN_MATTERS, NULL, "false", "MoE layers recomputed"},
-    {"tokens.micro_batch_size", FOREIGN_INT, "mbs", NULL, NULL},
-    {"tokens.batch_accumulation_per_replica", FOREIGN_INT, "micro_batches", NULL, NULL},
-    {"tokens.sequence_length", FOREIGN_INT, "seq", NULL, NULL},
-    {"tokens.train_steps", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tokens.val_check_interval", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tokens.limit_test_batches", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tokens.limit_val_batches", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"optimizer.zero_stage", FOREIGN_WORD, "sharding", "0=none 1=zero1", NULL},
-    {"optimizer.accumulate_grad_in_fp32", FOREIGN_WORD, "grad_dtype", "true=fp32 false=bf16", NULL},
-    {"optimizer.optimizer_factory.name", FOREIGN_WORD, "optimizer", "adamW=adam muon", NULL},
-    {"optimizer.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"model.dtype", FOREIGN_WORD, "precision", "bfloat16=bf16 float16=fp16", NULL},
-    {"model.model_config.*", FOREIGN_JOINT, NULL, NULL, NULL},
-    {"model.ddp_bucket_cap_mb", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"model.make_vocab_size_divisible_by", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"model.init_method.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"checkpoints.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"data_stages.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"general.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"lighteval.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"logging.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"metrics_logging.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"profiler.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"s3_upload.*", FOREIGN_QUIET, NULL, NULL, NULL},
-    {"tokenizer.*", FOREIGN_QUIET, NULL, NULL, NULL},
+    FOREIGN_NUM("parallelism.tp", "tp"),
+    FOREIGN_NUM("parallelism.pp", "pp"),
+    FOREIGN_NUM("parallelism.dp", "dp"),
+    FOREIGN_NUM("parallelism.expert_parallel_size", "ep"),
+    FOREIGN_NUM("parallelism.expert_tensor_parallel_size", "etp"),
+    FOREIGN_NUM("parallelism.context_parallel_size", "cp"),
+    FOREIGN_SAYS("parallelism.pp_engine", "schedule", "1f1b afab=gpipe"),
+    FOREIGN_SAYS("parallelism.tp_mode", "sp", "REDUCE_SCATTER=on ALL_REDUCE=off"),
+    FOREIGN_WITH("parallelism.tp_linear_async_communication", NULL),
+    FOREIGN_SAYS_OR("parallelism.recompute_layer", "recompute", "true=full false=none", "none"),
+    FOREIGN_NOTE("parallelism.tp_recompute_allgather", "true", "the gathered input is kept"),
+    FOREIGN_NOTE("parallelism.moe_layer_recompute", "false", "MoE layers recomputed"),
+    FOREIGN_NUM("tokens.micro_batch_size", "mbs"),
+    FOREIGN_NUM("tokens.batch_accumulation_per_replica", "micro_batches"),
+    FOREIGN_NUM("tokens.sequence_length", "seq"),
+    FOREIGN_SKIP("tokens.train_steps"),
+    FOREIGN_SKIP("tokens.val_check_interval"),
+    FOREIGN_SKIP("tokens.limit_test_batches"),
+    FOREIGN_SKIP("tokens.limit_val_batches"),
+    FOREIGN_SAYS("optimizer.zero_stage", "sharding", "0=none 1=zero1"),
+    FOREIGN_SAYS("optimizer.accumulate_grad_in_fp32", "grad_dtype", "true=fp32 false=bf16"),
+    FOREIGN_SAYS("optimizer.optimizer_factory.name", "optimizer", "adamW=adam muon"),
+    FOREIGN_SKIP("optimizer.*"),
+    FOREIGN_SAYS("model.dtype", "precision", "bfloat16=bf16 float16=fp16"),
+    FOREIGN_WITH("model.model_config.*", NULL),
+    FOREIGN_SKIP("model.ddp_bucket_cap_mb"),
+    FOREIGN_SKIP("model.make_vocab_size_divisible_by"),
+    FOREIGN_SKIP("model.init_method.*"),
+    FOREIGN_SKIP("checkpoints.*"),
+    FOREIGN_SKIP("data_stages.*"),
+    FOREIGN_SKIP("general.*"),
+    FOREIGN_SKIP("lighteval.*"),
+    FOREIGN_SKIP("logging.*"),
+    FOREIGN_SKIP("metrics_logging.*"),
+    FOREIGN_SKIP("profiler.*"),
+    FOREIGN_SKIP("s3_upload.*"),
+    FOREIGN_SKIP("tokenizer.*"),
 };
 
 static bool is_nanotron(const orr_tree *tree) {
@@ -101,11 +100,55 @@ static void nanotron_joint(importer *im, const orr_tree *tree) {
         orr_tree_push(im->arena, overlap, orr_tree_new_text(im->arena, "tp"));
     }
     orr_import_put(im, "overlap", overlap, orr_foreign_line(tree, async));
-    if (orr_tree_get(im->keys, "recompute") == NULL) {
-        orr_import_put_text(im, "recompute", "none", 0);
-    }
     orr_import_put_text(im, "software", "nanotron", 0);
 }
 
-const foreign_format orr_foreign_nanotron = {"nanotron-yaml", rows, sizeof rows / sizeof *rows,
-                                             is_nanotron, nanotron_joint};
+/* ---- export --------------------------------------------------------------------------------- */
+
+/* A card as a Llama or Qwen 2 configuration, where it is one. */
+static void write_model(exporter *x) {
+    static const char *const fields[][2] = {
+        {"layers", "num_hidden_layers"},       {"hidden", "hidden_size"},
+        {"ffn", "intermediate_size"},          {"heads", "num_attention_heads"},
+        {"kv_heads", "num_key_value_heads"},   {"vocab", "vocab_size"},
+        {"max_seq", "max_position_embeddings"}};
+    const orr_tree *card = x->model;
+    bool llama = card != NULL && orr_tree_get(card, "kinds") == NULL &&
+                 orr_tree_int(orr_tree_get(card, "experts"), 0) == 0 &&
+                 strcmp(orr_tree_text(orr_tree_get(card, "norm"), "rms"), "rms") == 0 &&
+                 strcmp(orr_tree_text(orr_tree_get(card, "position"), "rope"), "rope") == 0 &&
+                 orr_tree_get(card, "attention") == NULL;
+    if (!llama) {
+        orr_export_lose(x, "model", x->model_name, "only Llama-like models are written");
+        return;
+    }
+    bool biased = orr_tree_bool(orr_tree_get(card, "bias_qkv"), false);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        int64_t value = orr_tree_int(orr_tree_get(card, fields[i][0]), 0);
+        if (value > 0) {
+            orr_export_int(x, orr_arena_format(x->arena, "model.model_config.%s", fields[i][1]),
+                           value);
+        }
+    }
+    orr_export_flag(
+        x, biased ? "model.model_config.is_qwen2_config" : "model.model_config.is_llama_config",
+        true);
+    orr_export_flag(x, "model.model_config.tie_word_embeddings",
+                    orr_tree_bool(orr_tree_get(card, "tied"), false));
+}
+
+static void nanotron_write(exporter *x) {
+    int64_t tp = orr_export_number(x, "tp", 1);
+    if (orr_export_node(x, "tp") == NULL) {
+        orr_export_int(x, "parallelism.tp", 1);
+    }
+    if (orr_export_node(x, "pp") == NULL) {
+        orr_export_int(x, "parallelism.pp", 1);
+    }
+    orr_export_flag(x, "parallelism.tp_linear_async_communication",
+                    tp > 1 && orr_export_holds(x, "overlap", "tp"));
+    write_model(x);
+}
+
+const foreign_format orr_foreign_nanotron = {
+    "nanotron-yaml", rows, sizeof rows / sizeof *rows, is_nanotron, nanotron_joint, nanotron_write};

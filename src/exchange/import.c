@@ -1,11 +1,8 @@
-/* Building imports, and telling formats apart. */
+/* Building imports. */
 #include <string.h>
 
-#include "base/err.h"
 #include "doc/doc.h"
 #include "exchange/exchange_int.h"
-#include "exchange/foreign.h"
-#include "exchange/toml.h"
 
 importer orr_import_start(orr_arena *arena, const char *file) {
     return (importer){.arena = arena,
@@ -13,7 +10,19 @@ importer orr_import_start(orr_arena *arena, const char *file) {
                       .keys = orr_tree_new_map(arena),
                       .assumed = orr_tree_new_list(arena),
                       .unknown = orr_tree_new_list(arena),
-                      .warnings = orr_tree_new_list(arena)};
+                      .warnings = orr_tree_new_list(arena),
+                      .stated = orr_tree_new_list(arena)};
+}
+
+importer orr_import_begin(orr_arena *arena, const import_request *r) {
+    importer im = orr_import_start(arena, r->name);
+    im.release = r->release;
+    return im;
+}
+
+bool orr_ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 void orr_import_finish(const importer *im, const char *format, orr_import *out) {
@@ -21,7 +30,17 @@ void orr_import_finish(const importer *im, const char *format, orr_import *out) 
                         .keys = im->keys,
                         .assumed = im->assumed,
                         .unknown = im->unknown,
-                        .warnings = im->warnings};
+                        .warnings = im->warnings,
+                        .stated = im->stated};
+}
+
+void orr_import_state(importer *im, const char *name, const char *canonical,
+                      const orr_tree *value) {
+    orr_tree *entry = orr_tree_push(im->arena, im->stated, orr_tree_new_map(im->arena));
+    orr_tree_put_text(im->arena, entry, "name", name);
+    orr_tree_put_text(im->arena, entry, "canonical", canonical);
+    orr_tree_put(im->arena, entry, "value", orr_tree_copy(im->arena, value));
+    orr_tree_put_int(im->arena, entry, "line", (int64_t)orr_tree_span(value).line);
 }
 
 void orr_import_put(importer *im, const char *key, orr_tree *value, uint32_t line) {
@@ -182,187 +201,4 @@ void orr_settings_add_node(orr_arena *arena, settings *list, const char *key,
     case ORR_TREE_MAP: return;
     }
     orr_settings_add(arena, list, one);
-}
-
-/* ---- formats -------------------------------------------------------------------------------- */
-
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* Files that a script sources, looked for beside it and nowhere else. */
-typedef struct neighbours {
-    orr_arena *arena;
-    const char *folder;
-} neighbours;
-
-static const char *load_neighbour(void *user, const char *name, bool complete, size_t *length) {
-    const neighbours *n = (const neighbours *)user;
-    (void)complete;
-    char *text;
-    orr_err ignored = {0};
-    if (name[0] == '/' || strstr(name, "..") != NULL || strlen(name) > 200) {
-        return NULL;
-    }
-    const char *path = orr_arena_format(n->arena, "%s/%s", n->folder, name);
-    return orr_file_read(n->arena, path, &text, length, &ignored) == ORR_OK ? text : NULL;
-}
-
-static orr_status import_shell(orr_arena *arena, const char *name, bool follow, const char *text,
-                               size_t length, orr_import *out, orr_err *err) {
-    importer im = orr_import_start(arena, name);
-    slurm_header header = orr_slurm_read(arena, text, length);
-    orr_shell_given given[8];
-    const char *slash = name != NULL ? strrchr(name, '/') : NULL;
-    neighbours beside = {
-        .arena = arena,
-        .folder = slash == NULL ? "." : orr_arena_copy(arena, name, (size_t)(slash - name))};
-    orr_shell_options options = {.name = im.file,
-                                 .given = given,
-                                 .given_count = orr_slurm_variables(arena, &header, given),
-                                 .load = follow ? load_neighbour : NULL,
-                                 .user = &beside};
-    orr_shell shell;
-    ORR_TRY(orr_shell_read(arena, &options, text, length, &shell, err));
-    launch found = orr_launch_find(&im, &shell, orr_megatron_knows, 2);
-    if (found.command == NULL) {
-        (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name},
-                          "no command with Megatron-LM arguments was found in this script");
-        orr_hint(err, "a plan file (YAML or JSON of plan keys), or a script that runs "
-                      "pretrain_gpt.py with its arguments, is expected");
-        return ORR_E_SYNTAX;
-    }
-    for (size_t i = 0; i < shell.note_count; i++) {
-        orr_import_warn(&im, shell.note[i].line, "%s", shell.note[i].text);
-    }
-    if (found.command->undecided) {
-        orr_import_warn(&im, found.command->line,
-                        "the launch stands in a branch that the script alone does not decide");
-    }
-    orr_launch_keys(&im, &found, &header);
-    settings list = {0};
-    orr_megatron_words(&im, &found, &list);
-    megatron_ground ground = {.model_name = orr_import_stem(arena, name),
-                              .program = found.program,
-                              .program_line = found.command->line,
-                              .gpus = (uint32_t)orr_tree_int(orr_tree_get(im.keys, "gpus"), 0)};
-    orr_megatron_keys(&im, &list, &ground);
-    orr_import_finish(&im, "megatron-script", out);
-    return ORR_OK;
-}
-
-static orr_status import_plan(orr_arena *arena, const char *name, orr_tree *tree, orr_import *out) {
-    importer im = orr_import_start(arena, name);
-    im.keys = tree;
-    orr_import_finish(&im, "plan", out);
-    return ORR_OK;
-}
-
-/* Keys that only Megatron's argument names have, so that a YAML of them is told from a plan. */
-static bool is_megatron_file(const orr_tree *tree) {
-    size_t known = 0;
-    for (size_t i = 0; i < orr_tree_size(tree); i++) {
-        known += orr_megatron_knows(orr_tree_key(tree, i)) && strlen(orr_tree_key(tree, i)) > 4;
-    }
-    return known >= 3;
-}
-
-static orr_status import_megatron_file(orr_arena *arena, const char *name, const orr_tree *tree,
-                                       orr_import *out) {
-    importer im = orr_import_start(arena, name);
-    settings list = {0};
-    for (size_t i = 0; i < orr_tree_size(tree); i++) {
-        const orr_tree *node = orr_tree_at(tree, i);
-        if (orr_tree_kind_of(node) == ORR_TREE_MAP) {
-            for (size_t k = 0; k < orr_tree_size(node); k++) { /* sections of a YAML file */
-                orr_settings_add_node(arena, &list, orr_tree_key(node, k), orr_tree_at(node, k));
-            }
-        } else {
-            orr_settings_add_node(arena, &list, orr_tree_key(tree, i), node);
-        }
-    }
-    orr_megatron_keys(&im, &list, &(megatron_ground){.model_name = orr_import_stem(arena, name)});
-    orr_import_finish(&im, "megatron-yaml", out);
-    return ORR_OK;
-}
-
-static bool looks_like_shell(const char *name, const char *text, size_t length) {
-    if (name != NULL && (ends_with(name, ".sh") || ends_with(name, ".bash") ||
-                         ends_with(name, ".slurm") || ends_with(name, ".sbatch"))) {
-        return true;
-    }
-    if (length >= 2 && text[0] == '#' && text[1] == '!') {
-        return true;
-    }
-    static const char *const signs[] = {
-        "torchrun",     "torch.distributed", "--tensor-model-parallel",
-        "--num-layers", "#SBATCH",           "pretrain_gpt.py"};
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        if (strstr(text, signs[i]) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* follow: files that this one names may be read. */
-static orr_status import_any(orr_arena *arena, const char *name, bool follow, const char *text,
-                             size_t length, orr_import *out, orr_err *err) {
-    if (length > ORR_DOC_MAX_BYTES) {
-        return orr_fail(err, ORR_E_LIMIT, "an input of %zu bytes is too large: at most %d", length,
-                        (int)ORR_DOC_MAX_BYTES);
-    }
-    char *copy = orr_arena_copy(arena, text, length); /* terminated */
-    bool document = name != NULL && (ends_with(name, ".yaml") || ends_with(name, ".yml") ||
-                                     ends_with(name, ".json") || ends_with(name, ".toml"));
-    if (!document && looks_like_shell(name, copy, length)) {
-        return import_shell(arena, name, follow, copy, length, out, err);
-    }
-    orr_tree *tree;
-    bool toml = name != NULL && ends_with(name, ".toml");
-    ORR_TRY(toml ? orr_toml_read(arena, name, copy, length, &tree, err)
-                 : orr_doc_read(arena, name, copy, length, &tree, err));
-    if (orr_tree_kind_of(tree) != ORR_TREE_MAP) {
-        (void)orr_fail_at(err, ORR_E_SYNTAX, (orr_span){.file = name, .line = 1, .column = 1},
-                          "this is neither a map of plan keys nor a launch script");
-        orr_hint(err, "a plan file (YAML or JSON of plan keys) or a shell script that runs "
-                      "Megatron-LM is expected");
-        return ORR_E_SYNTAX;
-    }
-    if (orr_primus_is(tree)) {
-        importer im = orr_import_start(arena, name);
-        ORR_TRY(orr_primus_import(&im, tree, follow ? name : NULL, err));
-        orr_import_finish(&im, "primus", out);
-        return ORR_OK;
-    }
-    const foreign_format *foreign = orr_foreign_find(tree);
-    if (foreign != NULL) {
-        importer im = orr_import_start(arena, name);
-        orr_foreign_import(&im, foreign, tree);
-        orr_import_finish(&im, foreign->name, out);
-        return ORR_OK;
-    }
-    if (is_megatron_file(tree)) {
-        return import_megatron_file(arena, name, tree, out);
-    }
-    if (toml) {
-        (void)orr_fail_at(err, ORR_E_SCHEMA, (orr_span){.file = name, .line = 1},
-                          "this TOML file is not a TorchTitan configuration, the only kind that is "
-                          "read");
-        return ORR_E_SCHEMA;
-    }
-    return import_plan(arena, name, tree, out);
-}
-
-orr_status orr_import_text(orr_arena *arena, const char *name, const char *text, size_t length,
-                           orr_import *out, orr_err *err) {
-    return import_any(arena, name, false, text, length, out, err);
-}
-
-orr_status orr_import_file(orr_arena *arena, const char *path, orr_import *out, orr_err *err) {
-    char *text;
-    size_t length;
-    ORR_TRY(orr_file_read(arena, path, &text, &length, err));
-    return import_any(arena, path, true, text, length, out, err);
 }

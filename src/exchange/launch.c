@@ -118,11 +118,6 @@ static const char *base_name(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 typedef enum launcher_kind {
     LAUNCH_NONE,
     LAUNCH_TORCH,
@@ -228,7 +223,7 @@ static void read_launcher(importer *im, const orr_shell_command *command, launch
             found->launcher = true;
             continue;
         }
-        if (ends_with(word->text, ".py")) {
+        if (orr_ends_with(word->text, ".py")) {
             found->script = i + 1;
             found->program = base_name(word->text);
             break;
@@ -266,7 +261,7 @@ static void read_launcher(importer *im, const orr_shell_command *command, launch
     }
 }
 
-static bool prints_only(const orr_shell_command *command) {
+bool orr_launch_prints(const orr_shell_command *command) {
     static const char *const names[] = {"echo", "printf", "cat", "tee", "log", "logger"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(command->word[0].text, names[i]) == 0) {
@@ -291,7 +286,7 @@ static size_t score_of(importer *im, const orr_shell_word *word, size_t count, k
 
 static bool names_program(const orr_shell_variable *variable) {
     for (size_t i = 0; i < variable->count; i++) {
-        if (ends_with(variable->word[i].text, ".py")) {
+        if (orr_ends_with(variable->word[i].text, ".py")) {
             return true;
         }
     }
@@ -342,7 +337,7 @@ launch orr_launch_find(importer *im, const orr_shell *shell, knows_fn knows, siz
     for (size_t i = 0; i < shell->command_count; i++) {
         const orr_shell_command *command = &shell->command[i];
         size_t score = score_of(im, command->word, command->count, knows);
-        if (score > best && !prints_only(command)) {
+        if (score > best && !orr_launch_prints(command)) {
             best = score;
             found.command = command;
         }
@@ -353,6 +348,12 @@ launch orr_launch_find(importer *im, const orr_shell *shell, knows_fn knows, siz
     if (found.command != NULL) {
         read_launcher(im, found.command, &found);
     }
+    return found;
+}
+
+launch orr_launch_of(importer *im, const orr_shell_command *command) {
+    launch found = {.command = command};
+    read_launcher(im, command, &found);
     return found;
 }
 

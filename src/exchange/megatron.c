@@ -139,12 +139,28 @@ static const char *plan_key(const megatron_arg *arg) {
     return NULL;
 }
 
+/* A command line that says two things of one setting; files extend one another on purpose. */
+static void warn_twice(megatron *m, const setting *old, const setting *now) {
+    if (old == NULL || old->typed || now->typed || old->value == NULL || now->value == NULL ||
+        old->unknown != NULL || now->unknown != NULL || strcmp(old->value, now->value) == 0) {
+        return;
+    }
+    orr_import_warn(m->im, now->line, "%s %.60s contradicts %s %.60s of line %u: the later holds",
+                    shown(m, now), now->value, shown(m, old), old->value, (unsigned)old->line);
+}
+
 static void gather_one(megatron *m, const setting *s) {
-    const megatron_arg *arg = orr_megatron_find(s->name);
+    const char *name = s->arg != NULL ? s->arg : s->name;
+    const megatron_arg *arg = orr_megatron_find(name);
+    if (arg != NULL && s->line > 0) {
+        orr_tree *value = orr_tree_new_text(m->im->arena, s->value != NULL ? s->value : "true");
+        orr_tree_set_span(value, (orr_span){.line = s->line});
+        orr_import_state(m->im, s->name, arg->of != NULL ? arg->of : arg->name, value);
+    }
     if (arg == NULL) {
         char arity;
         bool matters;
-        if (orr_megatron_other(s->name, &arity, &matters)) {
+        if (orr_megatron_other(name, &arity, &matters)) {
             if (matters && !(s->typed && strcmp(s->value, "false") == 0)) {
                 orr_import_unknown(m->im, shown(m, s), s->line, true, "not modelled");
             }
@@ -182,6 +198,7 @@ static void gather_one(megatron *m, const setting *s) {
         arg = orr_megatron_find(arg->of);
     }
     report_unmodelled(m, arg, kept);
+    warn_twice(m, m->given[arg - orr_megatron_args], kept);
     m->given[arg - orr_megatron_args] = kept;
 }
 
@@ -303,18 +320,29 @@ static int64_t virtual_stages(megatron *m, int64_t pp, uint32_t *line) {
     return layers / pp / each;
 }
 
+/* Primus's pp_algorithm, and ours. */
+static const char *const algorithms[][2] = {
+    {"1f1b", "1f1b"},         {"zero-bubble", "zb-1p"},      {"zerobubble", "zb-1p"},
+    {"zbv-formatted", "zbv"}, {"zbv-greedy-half", "v-half"}, {"zbv-greedy-min", "v-min"}};
+
+const char *orr_primus_algorithm(const char *schedule) {
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+        if (strcmp(schedule, algorithms[i][1]) == 0) {
+            return algorithms[i][0];
+        }
+    }
+    return NULL;
+}
+
 /* The schedule's name, NULL after reporting one that is not known. Primus has more than Megatron.
  */
 static const char *schedule(megatron *m, int64_t vpp) {
     const char *usual = vpp > 1 ? "interleaved" : "1f1b";
     if (orr_megatron_flag(m, "patch-primus-pipeline")) {
-        static const char *const kinds[][2] = {
-            {"1f1b", "1f1b"},         {"zero-bubble", "zb-1p"},      {"zerobubble", "zb-1p"},
-            {"zbv-formatted", "zbv"}, {"zbv-greedy-half", "v-half"}, {"zbv-greedy-min", "v-min"}};
         const char *algorithm = orr_megatron_text(m, "pp-algorithm");
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-            if (strcmp(algorithm, kinds[i][0]) == 0) {
-                return kinds[i][1];
+        for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+            if (strcmp(algorithm, algorithms[i][0]) == 0) {
+                return algorithms[i][1];
             }
         }
         if (strcmp(algorithm, "1f1b-interleaved") == 0) {
@@ -728,9 +756,11 @@ static void kernel_keys(megatron *m) {
         orr_import_assume(im, "dropout", "0.1", "not given: Megatron-LM's default is 0.1");
     }
     bool old = orr_megatron_given(m, "DDP-impl") != NULL;
+    bool fused = has_experts(m) && orr_megatron_flag(m, "moe-permute-fusion");
     const char *software = m->ground->software != NULL ? m->ground->software
                            : old                       ? "megatron-2021"
-                                                       : "megatron-core";
+                           : fused                     ? "megatron-core"
+                                                       : "megatron-lm";
     orr_import_put_text(im, "software", software, orr_megatron_line(m, "DDP-impl"));
     orr_import_assume(im, "software", software, "the file does not say which release it is for");
     static const char *const fusions[] = {"bias-gelu-fusion",     "bias-swiglu-fusion",
@@ -750,12 +780,71 @@ static void kernel_keys(megatron *m) {
     }
 }
 
+/* ---- what contradicts ------------------------------------------------------------------------ */
+
+static bool more_than(const megatron *m, const char *name, int64_t value) {
+    return orr_megatron_given(m, name) != NULL && orr_megatron_int(m, name) > value;
+}
+
+/* The commonest mistakes with sizes, where a plan would not show them: Megatron-LM stops at these,
+ * or drops a setting without a word. The rest are rules of plans. */
+static void warn_contradictions(megatron *m) {
+    bool tp = orr_megatron_int(m, "tensor-model-parallel-size") != 1;
+    bool pp = orr_megatron_int(m, "pipeline-model-parallel-size") != 1;
+    bool bf16 = orr_megatron_flag(m, "bf16"), fp16 = orr_megatron_flag(m, "fp16");
+    bool experts = has_experts(m);
+    bool optimizer = orr_megatron_flag(m, "use-distributed-optimizer") ||
+                     orr_megatron_flag(m, "use-megatron-fsdp");
+    bool selective = orr_megatron_is(m, "recompute-granularity", "selective");
+    const struct {
+        bool is;
+        const char *at, *what;
+    } rows[] = {
+        {bf16 && fp16, "fp16", "bf16 and fp16 are both on: only one may be"},
+        {!bf16 && !fp16 && pp, "pipeline-model-parallel-size",
+         "a pipeline needs a number format for its transfers: neither bf16 nor fp16 is on"},
+        {orr_megatron_flag(m, "sequence-parallel") && !tp &&
+             orr_megatron_line(m, "sequence-parallel") > 0,
+         "sequence-parallel", "sequence parallelism without tensor parallelism has no effect"},
+        {more_than(m, "num-virtual-stages-per-pipeline-rank", 1) && !pp,
+         "num-virtual-stages-per-pipeline-rank",
+         "virtual stages need a pipeline: pipeline-model-parallel-size is 1"},
+        {more_than(m, "num-layers-per-virtual-pipeline-stage", 0) && !pp,
+         "num-layers-per-virtual-pipeline-stage",
+         "virtual stages need a pipeline: pipeline-model-parallel-size is 1"},
+        {more_than(m, "num-layers-per-virtual-pipeline-stage", 0) &&
+             more_than(m, "num-virtual-stages-per-pipeline-rank", 0),
+         "num-virtual-stages-per-pipeline-rank",
+         "layers of a virtual stage and stages of a rank are both given: only one may be"},
+        {more_than(m, "expert-model-parallel-size", 1) && !experts, "expert-model-parallel-size",
+         "expert parallelism without experts: num-experts is not given"},
+        {orr_megatron_flag(m, "grad-reduce-in-bf16") &&
+             orr_megatron_flag(m, "accumulate-allreduce-grads-in-fp32"),
+         "grad-reduce-in-bf16",
+         "grad-reduce-in-bf16 and accumulate-allreduce-grads-in-fp32 contradict: bf16 is taken"},
+        {orr_megatron_flag(m, "overlap-param-gather") && !optimizer &&
+             orr_megatron_line(m, "overlap-param-gather") > 0,
+         "overlap-param-gather",
+         "overlap-param-gather needs the distributed optimizer, which is off"},
+        {orr_megatron_flag(m, "use-torch-fsdp2") && orr_megatron_flag(m, "use-megatron-fsdp"),
+         "use-torch-fsdp2", "two kinds of FSDP are on: only one may be"},
+        {selective && orr_megatron_given(m, "recompute-method") != NULL, "recompute-method",
+         "recompute-method is of full recompute: with selective it is refused"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].is) {
+            orr_import_warn(m->im, orr_megatron_line(m, rows[i].at), "%s", rows[i].what);
+        }
+    }
+}
+
 void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground) {
     megatron m = {.im = im, .ground = ground};
     m.given = ORR_NEW_ARRAY(im->arena, const setting *, orr_megatron_arg_count);
     for (size_t i = 0; i < list->count; i++) {
         gather_one(&m, &list->at[i]);
     }
+    warn_contradictions(&m);
     orr_megatron_model(&m);
     put_targets(&m);
     pipeline_keys(&m);

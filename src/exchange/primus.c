@@ -7,19 +7,10 @@
 
 #include "base/err.h"
 #include "doc/doc.h"
-#include "exchange/exchange_int.h"
+#include "exchange/dialect.h"
 
 enum { MAX_EXTENDS = 16, MAX_ANCESTORS = 8 };
 
-/* primus/configs: modules/megatron/pre_trainer.yaml and trainer_base.yaml, models/megatron/
- * language_model.yaml, where they differ from Megatron-LM's defaults. */
-static const char *const defaults[][2] = {
-    {"bf16", "true"},
-    {"use-distributed-optimizer", "true"},
-    {"use-flash-attn", "true"},
-    {"sequence-parallel", "true"},
-    {"data-parallel-sharding-strategy", "no_shard"},
-};
 /* Of a model that is known by name only: what its file would say. */
 static const char *const model_defaults[][2] = {
     {"hidden-dropout", "0"},
@@ -179,7 +170,7 @@ orr_status orr_primus_import(importer *im, const orr_tree *tree, const char *pat
                            framework);
     }
     settings list = {0};
-    add_defaults(im, &list, defaults, sizeof defaults / sizeof *defaults);
+    add_defaults(im, &list, orr_dialect_primus.defaults, orr_dialect_primus.default_count);
     const char *found = NULL;
     const char *config = orr_tree_text(orr_tree_get(trainer, "config"), "");
     orr_tree *module = find_file(im->arena, path, "modules", config, &found);

@@ -431,10 +431,21 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
     orr_render_assumptions(page, envelope);
 }
 
+/* What `check` found beside rules; what it warned of stands on stderr. */
+static void add_findings(orr_page *page, const orr_tree *list) {
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        if (strcmp(text(one, "level"), "slow") == 0) {
+            orr_page_add(page, "  slow [%s] %s\n", text(one, "id"), text(one, "message"));
+        }
+    }
+}
+
 void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     orr_render_inputs(page, envelope);
     orr_render_verdict(page, envelope);
+    add_findings(page, orr_tree_get(result, "findings"));
     orr_render_memory_bars(page, orr_tree_get(result, "memory"));
     add_advice(page, orr_tree_get(result, "advice"));
     add_ledger(page, orr_tree_get(result, "ledger"));

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if (orr_tree_kind_of(import.keys) != ORR_TREE_MAP) {
                 __builtin_trap();
             }
-            (void)orr_export_megatron(arena, import.keys, &export, &err);
+            (void)orr_export_plan(arena, "megatron-lm", import.keys, NULL, &export, &err);
         }
         orr_arena_free(arena);
     }

@@ -203,12 +203,12 @@ static void exports_come_back(void **state) {
         orr_export export;
         orr_import import;
         orr_err err = {0};
-        assert_int_equal(orr_export_megatron(arena, keys, &export, &err), ORR_OK);
+        assert_int_equal(orr_export_plan(arena, "megatron-lm", keys, NULL, &export, &err), ORR_OK);
         if (orr_tree_size(export.lost) > 0) {
             fail_msg("lost %s", json(export.lost));
         }
         orr_text text = orr_text_new(arena, 1 << 18);
-        orr_text_format(&text, "ARGS=(\n%s)\n%s pretrain_gpt.py \"${ARGS[@]}\"\n", export.arguments,
+        orr_text_format(&text, "ARGS=(\n%s)\n%s pretrain_gpt.py \"${ARGS[@]}\"\n", export.text,
                         export.launcher);
         const char *script = orr_text_done(&text);
         if (orr_import_text(arena, "t.sh", script, strlen(script), &import, &err) != ORR_OK) {
@@ -217,8 +217,9 @@ static void exports_come_back(void **state) {
         same(keys, import.keys, "", script);
         /* and once more: the import's own keys are a fixed point */
         orr_export again;
-        assert_int_equal(orr_export_megatron(arena, import.keys, &again, &err), ORR_OK);
-        assert_string_equal(again.arguments, export.arguments);
+        assert_int_equal(orr_export_plan(arena, "megatron-lm", import.keys, NULL, &again, &err),
+                         ORR_OK);
+        assert_string_equal(again.text, export.text);
         orr_arena_free(arena);
     }
 }
@@ -233,11 +234,12 @@ static void what_cannot_be_told_is_named(void **state) {
     put_text(keys, "optimizer", "adam8bit");
     put_text(keys, "dispatch", "sync-free-2");
     orr_export export;
-    assert_int_equal(orr_export_megatron(arena, keys, &export, NULL), ORR_OK);
+    assert_int_equal(orr_export_plan(arena, "megatron-lm", keys, NULL, &export, NULL), ORR_OK);
     assert_int_equal(orr_tree_size(export.lost), 5);
     orr_err err = {0};
     put_text(keys, "tp", "two");
-    assert_int_equal(orr_export_megatron(arena, keys, &export, &err), ORR_E_SCHEMA);
+    assert_int_equal(orr_export_plan(arena, "megatron-lm", keys, NULL, &export, &err),
+                     ORR_E_SCHEMA);
     assert_non_null(strstr(err.message, "tp"));
     orr_arena_free(arena);
 }
