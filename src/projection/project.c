@@ -238,6 +238,49 @@ static orr_status play_order(orr_engine *engine, const orr_order *order, const o
     return orr_order_play(order, d, false, engine->played, play, err);
 }
 
+static bool same_times(const orr_free_play *kept, const orr_schedule_spec *spec,
+                       const orr_durations *d, uint32_t chunks) {
+    size_t bytes = chunks * sizeof(int64_t);
+    return kept->known && memcmp(&kept->spec, spec, sizeof *spec) == 0 &&
+           memcmp(kept->time, d->f, bytes) == 0 && memcmp(kept->time + chunks, d->b, bytes) == 0 &&
+           memcmp(kept->time + 2 * (size_t)chunks, d->w, bytes) == 0;
+}
+
+static void keep_times(orr_engine *engine, const orr_schedule_spec *spec, const orr_durations *d,
+                       uint32_t chunks) {
+    orr_free_play *kept = &engine->free_play;
+    size_t bytes = chunks * sizeof(int64_t);
+    kept->known = false;
+    if (chunks > kept->capacity) {
+        kept->capacity = 2 * chunks;
+        kept->time = ORR_NEW_ARRAY(engine->arena, int64_t, 3 * (size_t)kept->capacity);
+        kept->rank_end = ORR_NEW_ARRAY(engine->arena, int64_t, kept->capacity);
+    }
+    memcpy(&kept->spec, spec, sizeof *spec);
+    memcpy(kept->time, d->f, bytes);
+    memcpy(kept->time + chunks, d->b, bytes);
+    memcpy(kept->time + 2 * (size_t)chunks, d->w, bytes);
+}
+
+/* Ends of the ranks were hops free. An order follows from its spec and times, so these decide. */
+static orr_status play_free(orr_engine *engine, const orr_plan *plan, const orr_order *order,
+                            const orr_durations *d, const int64_t **rank_end, orr_err *err) {
+    orr_free_play *kept = &engine->free_play;
+    orr_schedule_spec spec = orr_plan_schedule(plan);
+    uint32_t chunks = plan->pipe.pp * plan->pipe.vpp;
+    if (!same_times(kept, &spec, d, chunks)) {
+        orr_play free_hops = new_play(engine->scratch, &plan->pipe);
+        orr_durations no_hops = *d;
+        no_hops.hop = ORR_NEW_ARRAY(engine->scratch, int64_t, plan->pipe.pp);
+        keep_times(engine, &spec, d, chunks);
+        ORR_TRY(play_order(engine, order, &no_hops, &free_hops, err));
+        memcpy(kept->rank_end, free_hops.rank_end, plan->pipe.pp * sizeof *kept->rank_end);
+        kept->known = true;
+    }
+    *rank_end = kept->rank_end;
+    return ORR_OK;
+}
+
 /* Everything but memory and interval, with compute scaled by a factor. */
 static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
                             orr_projection *out, orr_program *program, orr_err *err) {
@@ -284,11 +327,9 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     double variance = add_rank_compute(program, &times, last, out);
     double busy_s = sum_slices(out), end_s = (double)play.rank_end[last] * ORR_PS, hops_s = 0;
     if (pipe->pp > 1) {
-        orr_play free_hops = new_play(scratch, pipe);
-        orr_durations no_hops = d;
-        no_hops.hop = ORR_NEW_ARRAY(scratch, int64_t, pipe->pp);
-        ORR_TRY(play_order(engine, program->order, &no_hops, &free_hops, err));
-        hops_s = orr_max_f64(0, end_s - (double)free_hops.rank_end[last] * ORR_PS);
+        const int64_t *free_end = NULL;
+        ORR_TRY(play_free(engine, &resolved->plan, program->order, &d, &free_end, err));
+        hops_s = orr_max_f64(0, end_s - (double)free_end[last] * ORR_PS);
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;
     double rest_s = end_s - busy_s - hops_s;

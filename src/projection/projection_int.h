@@ -17,6 +17,16 @@ void orr_residuals_interval(const orr_residuals *residuals, const orr_resolved *
                             double model_frac, const char *scaling, double *low_ratio,
                             double *high_ratio);
 
+/* The last play without hops: what a plan that differs in them alone, or not at all, needs again.
+ */
+typedef struct orr_free_play {
+    orr_schedule_spec spec;
+    uint32_t capacity; /* chunks */
+    bool known;
+    int64_t *time;     /* f, b, w of each chunk */
+    int64_t *rank_end; /* [pp] */
+} orr_free_play;
+
 struct orr_engine {
     orr_arena *arena; /* everything cached lives here */
     orr_linker *linker;
@@ -27,9 +37,10 @@ struct orr_engine {
     orr_map times;                      /* their times by mode */
     orr_arena *scratch;                 /* reset by each projection */
     orr_arena *played;                  /* reset by each play of a schedule */
-    const orr_evidence *evidence;       /* preferred to models; NULL: none */
-    struct orr_kept_set *kept;          /* sets read so far */
-    uint32_t without;                   /* orr_ablation bits */
+    orr_free_play free_play;
+    const orr_evidence *evidence; /* preferred to models; NULL: none */
+    struct orr_kept_set *kept;    /* sets read so far */
+    uint32_t without;             /* orr_ablation bits */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */
