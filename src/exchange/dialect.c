@@ -19,16 +19,34 @@ const dialect *orr_dialect_find(const orr_tree *tree) {
 
 /* ---- import --------------------------------------------------------------------------------- */
 
+/* Length of the section that a path is in; 0: none. */
+static size_t section_length(const dialect *d, const char *path) {
+    size_t longest = 0;
+    for (size_t i = 0; d->sections[i] != NULL; i++) {
+        size_t n = strlen(d->sections[i]);
+        bool in = n > longest && strncmp(path, d->sections[i], n) == 0 && path[n] == '.';
+        longest = in ? n : longest;
+    }
+    return longest;
+}
+
+/* The row that names the path, else one for all below a part of it; not for more than the section.
+ */
 static const dialect_row *find_row(const dialect *d, const char *path) {
+    const dialect_row *wide = NULL;
+    size_t least = section_length(d, path);
     for (size_t i = 0; i < d->count; i++) {
         const char *row = d->rows[i].path;
         size_t n = strlen(row);
         bool wild = n >= 2 && strcmp(row + n - 2, ".*") == 0;
-        if (wild ? strncmp(path, row, n - 1) == 0 : row[0] != '\0' && strcmp(row, path) == 0) {
+        if (strcmp(row, path) == 0 && n > 0) {
             return &d->rows[i];
         }
+        if (wild && wide == NULL && n - 2 > least && strncmp(path, row, n - 1) == 0) {
+            wide = &d->rows[i];
+        }
     }
-    return NULL;
+    return wide;
 }
 
 /* Whether one row alone speaks of all below a path. */
@@ -49,15 +67,9 @@ static bool is_whole(const dialect *d, const char *path) {
 
 /* The argument that a path in one of the sections is by its own name. */
 static const char *own_name(const dialect *d, const char *path) {
-    for (size_t i = 0; d->sections[i] != NULL; i++) {
-        size_t n = strlen(d->sections[i]);
-        bool top = n == 0 && strchr(path, '.') == NULL;
-        if (top || (n > 0 && strncmp(path, d->sections[i], n) == 0 && path[n] == '.')) {
-            const char *name = top ? path : path + n + 1;
-            return strchr(name, '.') == NULL && orr_megatron_knows(name) ? name : NULL;
-        }
-    }
-    return NULL;
+    size_t n = section_length(d, path);
+    const char *name = n > 0 ? path + n + 1 : path;
+    return n > 0 && strchr(name, '.') == NULL && orr_megatron_knows(name) ? name : NULL;
 }
 
 /* Fiddle and Hydra write what a map becomes; it is no setting. */

@@ -113,7 +113,8 @@ static void add_precision(importer *im, const char *words, uint32_t line, settin
     static const char *const recipes[][2] = {
         {"delayed", "delayed"}, {"current", "tensorwise"},   {"tensorwise", "tensorwise"},
         {"mxfp8", "mxfp8"},     {"subchannel", "blockwise"}, {"blockwise", "blockwise"}};
-    add(im, list, strstr(words, "fp16") != NULL ? "fp16" : "bf16", "true", line);
+    bool brain = strstr(words, "bf16") != NULL || strstr(words, "16") == NULL;
+    add(im, list, brain ? "bf16" : "fp16", "true", line);
     if (strstr(words, "nvfp4") != NULL || strstr(words, "fp4") != NULL) {
         add(im, list, "fp4-format", "e2m1", line);
     } else if (strstr(words, "fp8") != NULL) {
@@ -301,7 +302,7 @@ static void bridge_joint(importer *im, const orr_tree *tree, settings *list,
         ground->model_name = class_stem(im->arena, orr_foreign_text(model, "_target_"));
     }
     if (!has(tree, "mixed_precision.grad_reduce_in_fp32") &&
-        !has(tree, "ddp.grad_reduce_in_fp32")) {
+        !has(tree, "ddp.grad_reduce_in_fp32") && !has(tree, "optimizer.main_grads_dtype")) {
         orr_import_assume(im, "grad_dtype", "fp32",
                           "grad_reduce_in_fp32 is not stated: bf16_mixed and its kin set it");
     }

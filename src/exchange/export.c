@@ -25,7 +25,7 @@ static const export_format formats[] = {
     {"megatron-lm", "megatron-script megatron-yaml", "export.sh", NULL, NULL},
     {"primus", "primus", "export.yaml", NULL, &orr_dialect_primus},
     {"megatron-bridge", "megatron-bridge", "export.yaml", NULL, &orr_dialect_bridge},
-    {"torchtitan", "torchtitan-toml", "export.toml", &orr_foreign_torchtitan, NULL},
+    {"torchtitan", "torchtitan", "export.toml", &orr_foreign_torchtitan, NULL},
     {"deepspeed", "deepspeed-json", "export.json", &orr_foreign_deepspeed, NULL},
     {"nanotron", "nanotron-yaml", "export.yaml", &orr_foreign_nanotron, NULL},
 };

@@ -269,7 +269,9 @@ static const orr_tree *respell(importer *im, const foreign_format *format, const
         const orr_tree *own = orr_tree_path(copy, row->words);
         if (own == NULL) {
             orr_tree_set_path(im->arena, copy, row->words, orr_tree_copy(im->arena, node));
-        } else if (strcmp(orr_tree_scalar(im->arena, own), orr_tree_scalar(im->arena, node)) != 0) {
+        } else if (today(format, row)->kind == FOREIGN_KIND_WITH &&
+                   strcmp(orr_tree_scalar(im->arena, own), orr_tree_scalar(im->arena, node)) != 0) {
+            /* those that decide a key by themselves were compared when they were read */
             orr_import_warn(im, orr_tree_span(node).line,
                             "%s and %s are one setting and contradict: %.60s and %.60s; the latter "
                             "holds",
@@ -323,12 +325,36 @@ void orr_foreign_import(importer *im, const foreign_format *format, const orr_tr
     format->joint(im, spelled);
 }
 
+/* Without words that say how it was tuned or stored: the architecture is the same. */
+static const char *plain_name(orr_arena *arena, const char *name) {
+    static const char *const words[] = {"instruct", "chat", "it",   "hf",  "fp16", "bf16",
+                                        "bnb",      "4bit", "8bit", "awq", "gptq", "unsloth"};
+    orr_text out = orr_text_new(arena, 512);
+    orr_text_add(&out, "");
+    for (const char *p = name; *p != '\0';) {
+        size_t length = strcspn(p, "-");
+        const char *part = orr_arena_copy(arena, p, length);
+        bool told = false;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+            told = told || orr_name_equal(part, words[i]);
+        }
+        if (!told || p == name) {
+            orr_text_format(&out, "%s%s", out.length > 0 ? "-" : "", part);
+        }
+        p += length + (p[length] != '\0');
+    }
+    return orr_text_done(&out);
+}
+
 void orr_foreign_model_id(importer *im, const char *id, uint32_t line) {
     const char *slash = strrchr(id, '/');
-    const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : id;
+    const char *full = slash != NULL && slash[1] != '\0' ? slash + 1 : id;
+    const char *name = plain_name(im->arena, full);
     bool local = id[0] == '/' || id[0] == '.' || strchr(id, '\\') != NULL;
-    if (local) {
-        orr_import_assume(im, "model", name, "the model is a folder: its name is taken");
+    if (local || strcmp(name, full) != 0) {
+        orr_import_assume(
+            im, "model", name,
+            orr_arena_format(im->arena, "of %.80s: its name tells the architecture", id));
     }
     orr_import_put_text(im, "model", name, line);
 }

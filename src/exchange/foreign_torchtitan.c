@@ -357,6 +357,6 @@ static void torchtitan_write(exporter *x) {
     orr_export_flag(x, "compile.enable", true);
 }
 
-const foreign_format orr_foreign_torchtitan = {"torchtitan-toml",          rows,
-                                               sizeof rows / sizeof *rows, is_torchtitan,
-                                               torchtitan_joint,           torchtitan_write};
+const foreign_format orr_foreign_torchtitan = {
+    "torchtitan",    rows, sizeof rows / sizeof *rows, is_torchtitan, torchtitan_joint,
+    torchtitan_write};

@@ -195,25 +195,52 @@ static void put_sharding(importer *im, const orr_tree *tree) {
     orr_import_put_text(im, "overlap", "dp", 0);
 }
 
+/* by_default: bf16 when neither is stated. */
 static void put_precision(importer *im, const orr_tree *tree, bool by_default) {
     const char *bf16 = orr_tree_scalar(im->arena, orr_tree_get(tree, "bf16"));
     bool half = orr_foreign_flag(tree, "fp16", false) || orr_foreign_flag(tree, "float16", false);
-    bool brain = strcmp(bf16, "true") == 0 || strcmp(bf16, "full") == 0 ||
-                 orr_foreign_flag(tree, "bfloat16", false) || (strcmp(bf16, "auto") == 0 && !half);
-    bool full = strcmp(bf16, "full") == 0 || orr_foreign_flag(tree, "pure_bf16", false);
+    bool open = strcmp(bf16, "auto") == 0 && !half;
+    bool brain = orr_name_equal(bf16, "true") || strcmp(bf16, "full") == 0 ||
+                 orr_foreign_flag(tree, "bfloat16", false) || open ||
+                 (bf16[0] == '\0' && !half && by_default);
+    uint32_t line = orr_foreign_line(tree, half && !brain ? "fp16" : "bf16");
     if (half && brain) {
         orr_import_warn(im, orr_foreign_line(tree, "fp16"),
                         "bf16 and fp16 are both on, which contradict: bf16 is taken");
     }
-    if (!half && !brain && !by_default && !full) {
+    if (!half && !brain && !orr_foreign_flag(tree, "pure_bf16", false)) {
         orr_import_unknown(im, "fp32 training", 0, true, "neither bf16 nor fp16 is on");
     }
-    orr_import_put_text(im, "precision", half && !brain ? "fp16" : "bf16",
-                        orr_foreign_line(tree, half ? "fp16" : "bf16"));
-    if (full) { /* weights, gradients and states all in bf16 */
-        orr_import_put_text(im, "grad_dtype", "bf16", orr_foreign_line(tree, "bf16"));
-        orr_import_put_text(im, "master_dtype", "none", orr_foreign_line(tree, "bf16"));
+    if (open || (line == 0 && by_default)) {
+        orr_import_assume(im, "precision", "bf16",
+                          open ? "bf16: auto, on where the device has it"
+                               : "the trainer's own default");
     }
+    orr_import_put_text(im, "precision", half && !brain ? "fp16" : "bf16", line);
+}
+
+/* Formats of weights and states where no engine keeps fp32 copies: weights that are loaded in 16
+ * bits train in them, others stay fp32 under autocast. FSDP of accelerate keeps fp32 shards. */
+static void put_weights(importer *im, const orr_tree *tree, bool loaded16) {
+    const char *sharding = orr_tree_text(orr_tree_get(im->keys, "sharding"), "");
+    bool engine = orr_tree_get(tree, "deepspeed") != NULL || strncmp(sharding, "zero", 4) == 0;
+    bool fsdp = orr_tree_get(tree, "fsdp") != NULL || orr_tree_get(tree, "fsdp_config") != NULL ||
+                strcmp(sharding, "fsdp2") == 0 || strcmp(sharding, "hsdp") == 0;
+    if ((engine && !fsdp) || orr_tree_get(im->keys, "lora") != NULL) {
+        return;
+    }
+    bool narrow = loaded16 && !fsdp;
+    static const char *const keys[] = {"param_dtype", "grad_dtype", "exp_avg_dtype",
+                                       "exp_avg_sq_dtype"};
+    bool eight = strcmp(orr_tree_text(orr_tree_get(im->keys, "optimizer"), ""), "adam8bit") == 0;
+    for (size_t i = 0; i < (eight ? 2u : 4u); i++) {
+        orr_import_put_text(im, keys[i], narrow ? "bf16" : "fp32", 0);
+    }
+    orr_import_put_text(im, "master_dtype", "none", 0);
+    orr_import_assume(im, "param_dtype", narrow ? "bf16" : "fp32",
+                      fsdp     ? "FSDP keeps its shards in fp32"
+                      : narrow ? "weights are loaded in 16 bits and train in them"
+                               : "weights are loaded in fp32 and cast in each layer");
 }
 
 static void put_kernels(importer *im, const orr_tree *tree) {
@@ -252,13 +279,9 @@ static void put_recompute(importer *im, const orr_tree *tree, const char *path, 
 }
 
 static void finish(importer *im, const orr_tree *tree, const char *packing) {
-    bool zero3 = strcmp(orr_tree_text(orr_tree_get(im->keys, "sharding"), ""), "zero3") == 0;
-    bool tuned = orr_tree_get(im->keys, "software") != NULL;
-    if (!tuned) {
-        orr_import_put_text(im, "software", zero3 ? "hf-zero3" : "unknown", 0);
-        orr_import_assume(im, "software", zero3 ? "hf-zero3" : "unknown",
-                          "no profile of this trainer is known");
-    }
+    orr_import_put_text(im, "software", "hf-zero3", 0);
+    orr_import_assume(im, "software", "hf-zero3",
+                      "the layers of transformers, as measured under ZeRO-3");
     if (!orr_foreign_flag(tree, packing, false)) {
         orr_import_warn(im, orr_foreign_line(tree, packing),
                         "sequences are not packed: figures are for full ones, shorter ones take "
@@ -270,9 +293,8 @@ static void finish(importer *im, const orr_tree *tree, const char *packing) {
 
 #define TRAINING_ARGUMENTS                                                                         \
     FOREIGN_NUM_OR("per_device_train_batch_size", "mbs", "8"),                                     \
-        FOREIGN_NUM_OR("gradient_accumulation_steps", "micro_batches", "1"),                       \
-        FOREIGN_WITH("bf16", "precision"), FOREIGN_WITH("fp16", "precision"),                      \
-        FOREIGN_WITH("gradient_checkpointing", "recompute"),                                       \
+        FOREIGN_NUM_OR("gradient_accumulation_steps", "micro_batches", "1"), FOREIGN_SKIP("bf16"), \
+        FOREIGN_SKIP("fp16"), FOREIGN_WITH("gradient_checkpointing", "recompute"),                 \
         FOREIGN_SKIP("gradient_checkpointing_kwargs.*"),                                           \
         FOREIGN_SAYS("optim", "optimizer", OPTIMIZERS), FOREIGN_WITH("deepspeed", "sharding"),     \
         FOREIGN_WITH("fsdp", "sharding"), FOREIGN_WITH("fsdp_config.fsdp_version", NULL),          \
@@ -323,7 +345,7 @@ static const foreign_row trl_rows[] = {
     FOREIGN_SKIP("bnb_4bit_quant_type"),
     FOREIGN_WITH("use_bnb_nested_quant", NULL),
     FOREIGN_SKIP("model_revision"),
-    FOREIGN_SAYS("dtype", "param_dtype", "bfloat16=bf16 float16=bf16 bf16 float32=fp32 auto=fp32"),
+    FOREIGN_SKIP("dtype"),
     FOREIGN_SAME("torch_dtype", "dtype"),
     FOREIGN_WITH("loss_type", "loss"),
     FOREIGN_SKIP("assistant_only_loss"),
@@ -356,9 +378,11 @@ static bool is_trl(const orr_tree *tree) {
 static void trl_joint(importer *im, const orr_tree *tree) {
     orr_foreign_model_id(im, orr_foreign_text(tree, "model_name_or_path"),
                          orr_foreign_line(tree, "model_name_or_path"));
-    put_precision(im, tree, false);
+    bool differs;
+    bool modern = orr_default_of(im->arena, "old<0.20 new", im->release, &differs)[0] == 'n';
+    put_precision(im, tree, modern);
     put_sharding(im, tree);
-    put_recompute(im, tree, "gradient_checkpointing", false);
+    put_recompute(im, tree, "gradient_checkpointing", modern);
     put_kernels(im, tree);
     bool four = orr_foreign_flag(tree, "load_in_4bit", false);
     bool eight = orr_foreign_flag(tree, "load_in_8bit", false);
@@ -369,11 +393,11 @@ static void trl_joint(importer *im, const orr_tree *tree) {
         orr_import_warn(im, orr_foreign_line(tree, four ? "load_in_4bit" : "load_in_8bit"),
                         "a quantized model without adapters (use_peft) cannot be trained");
     }
+    const char *type = orr_foreign_text(tree, "dtype");
+    put_weights(im, tree, strstr(type, "16") != NULL || strcmp(type, "auto") == 0);
     if (orr_tree_get(im->keys, "seq") == NULL && orr_tree_get(tree, "max_length") == NULL) {
-        bool differs;
-        const char *length = orr_default_of(im->arena, "1024", im->release, &differs);
         orr_import_put_int(im, "seq", 1024, 0);
-        orr_import_assume(im, "seq", length, "max_length is not stated: the default of SFTConfig");
+        orr_import_assume(im, "seq", "1024", "max_length is not stated: the default of SFTConfig");
     }
     finish(im, tree, "packing");
 }
@@ -458,7 +482,9 @@ static void factory_joint(importer *im, const orr_tree *tree) {
             orr_import_unknown(im, "quantization_bit", orr_foreign_line(tree, "quantization_bit"),
                                true, "only 4 and 8 bits are modelled");
         }
-    } else if (strcmp(type, "full") != 0) {
+    } else if (strcmp(type, "full") == 0) {
+        put_weights(im, tree, orr_foreign_flag(tree, "pure_bf16", false));
+    } else {
         orr_import_unknown(im, "finetuning_type", orr_foreign_line(tree, "finetuning_type"), true,
                            "full and lora are modelled");
     }
@@ -477,10 +503,10 @@ static const foreign_row axolotl_rows[] = {
     FOREIGN_NUM("micro_batch_size", "mbs"),
     FOREIGN_NUM_OR("gradient_accumulation_steps", "micro_batches", "1"),
     FOREIGN_SAYS("optimizer", "optimizer", OPTIMIZERS),
-    FOREIGN_WITH("bf16", "precision"),
-    FOREIGN_WITH("bfloat16", "precision"),
-    FOREIGN_WITH("fp16", "precision"),
-    FOREIGN_WITH("float16", "precision"),
+    FOREIGN_SKIP("bf16"),
+    FOREIGN_SKIP("bfloat16"),
+    FOREIGN_SKIP("fp16"),
+    FOREIGN_SKIP("float16"),
     FOREIGN_NOTE("fp8", "false", "fp8 matmuls of this trainer"),
     FOREIGN_SKIP("tf32"),
     FOREIGN_WITH("adapter", "lora"),
@@ -627,6 +653,7 @@ static void axolotl_joint(importer *im, const orr_tree *tree) {
         orr_import_put_text(im, "loss", "fused", orr_foreign_line(tree, "cut_cross_entropy"));
     }
     axolotl_lora(im, tree);
+    put_weights(im, tree, true);
     finish(im, tree, "sample_packing");
 }
 

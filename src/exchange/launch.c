@@ -253,6 +253,11 @@ static void read_launcher(importer *im, const orr_shell_command *command, launch
             }
         }
     }
+    if (kind == LAUNCH_DEEPSPEED && found->nodes == 0 && found->nodes_line == 0 &&
+        found->per_node > 0) {
+        found->nodes = 1;
+        orr_import_assume(im, "nodes", "1", "deepspeed --num_gpus without a host file: one node");
+    }
     if (torch) {
         /* torchrun's own defaults. */
         found->nodes = found->nodes == 0 && found->nodes_line == 0 ? 1 : found->nodes;

@@ -829,7 +829,7 @@ static void warn_contradictions(megatron *m) {
         {orr_megatron_flag(m, "use-torch-fsdp2") && orr_megatron_flag(m, "use-megatron-fsdp"),
          "use-torch-fsdp2", "two kinds of FSDP are on: only one may be"},
         {selective && orr_megatron_given(m, "recompute-method") != NULL, "recompute-method",
-         "recompute-method is of full recompute: with selective it is refused"},
+         "recompute-method is of full recompute: it means nothing beside selective"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is) {

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "doc/doc.h"
+#include "exchange/dialect.h"
 #include "exchange/exchange_int.h"
 #include "exchange/foreign.h"
 
@@ -30,6 +31,7 @@ static const char *load_neighbour(void *user, const char *name, bool complete, s
 /* ---- configuration files that a script names ------------------------------------------------- */
 
 typedef struct documents {
+    const char *name[MAX_DOCUMENTS]; /* as the script has it */
     const char *path[MAX_DOCUMENTS];
     orr_tree *tree[MAX_DOCUMENTS];
     uint32_t line[MAX_DOCUMENTS];
@@ -72,6 +74,16 @@ static orr_tree *value_of(orr_arena *arena, const char *text, uint32_t line) {
     return node;
 }
 
+/* A file that was read, or one that was named and is not at hand: no setting of its own. */
+static bool is_found(const documents *found, const char *value) {
+    for (size_t i = 0; found != NULL && i < found->count; i++) {
+        if (strcmp(found->name[i], value) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A name of a setting: letters, digits, "_", "-" and dots between them. */
 static bool is_name(const char *text, size_t length) {
     bool dot = true;
@@ -96,7 +108,8 @@ static const char *underscored(orr_arena *arena, const char *text, size_t length
 }
 
 /* "--name value", "--name=value", "--name" and Hydra's "a.b=value" as a tree. */
-static orr_tree *settings_of(importer *im, const orr_shell_command *command, size_t from) {
+static orr_tree *settings_of(importer *im, const orr_shell_command *command, size_t from,
+                             const documents *found) {
     orr_tree *map = orr_tree_new_map(im->arena);
     for (size_t i = from; i < command->count; i++) {
         const orr_shell_word *word = &command->word[i];
@@ -118,7 +131,9 @@ static orr_tree *settings_of(importer *im, const orr_shell_command *command, siz
             orr_import_depends(im, name, word->line, NULL, unknown);
             continue;
         }
-        orr_tree_set_path(im->arena, map, name, value_of(im->arena, value, word->line));
+        if (!is_found(found, value)) {
+            orr_tree_set_path(im->arena, map, name, value_of(im->arena, value, word->line));
+        }
     }
     return map;
 }
@@ -156,6 +171,7 @@ static void gather(importer *im, const import_request *r, const orr_shell_comman
                                "script");
             continue;
         }
+        found->name[found->count] = name;
         found->path[found->count] = path;
         found->tree[found->count] = tree;
         found->line[found->count++] = word->line;
@@ -175,6 +191,20 @@ static orr_tree *still_open(importer *im, const orr_tree *list) {
         const char *key = orr_tree_text(orr_tree_get(orr_tree_at(list, i), "key"), "");
         if (key[0] == '\0' || orr_tree_get(im->keys, key) == NULL) {
             orr_tree_push(im->arena, out, orr_tree_copy(im->arena, orr_tree_at(list, i)));
+        }
+    }
+    return out;
+}
+
+/* What one file assumed and another says otherwise is not assumed. */
+static orr_tree *still_true(importer *im, const orr_tree *list) {
+    orr_tree *out = orr_tree_new_list(im->arena);
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        const orr_tree *now = orr_tree_get(im->keys, orr_tree_text(orr_tree_get(one, "key"), ""));
+        const char *value = orr_tree_scalar(im->arena, now);
+        if (value[0] == '\0' || strcmp(value, orr_tree_text(orr_tree_get(one, "value"), "")) == 0) {
+            orr_tree_push(im->arena, out, orr_tree_copy(im->arena, one));
         }
     }
     return out;
@@ -208,6 +238,16 @@ static orr_status import_documents(importer *im, const import_request *r, const 
     return ORR_OK;
 }
 
+static bool is_known(const orr_tree *tree) {
+    return orr_foreign_find(tree) != NULL || orr_dialect_find(tree) != NULL;
+}
+
+/* The first word behind the program. */
+static size_t first_of(importer *im, const orr_shell_command *command) {
+    launch found = orr_launch_of(im, command);
+    return found.script > 0 ? found.script : 1;
+}
+
 /* The command that names most files, or whose options are settings of a known format. */
 static const orr_shell_command *pick(importer *im, const orr_shell *shell) {
     const orr_shell_command *best = NULL;
@@ -219,7 +259,7 @@ static const orr_shell_command *pick(importer *im, const orr_shell *shell) {
             const char *text = command->word[k].text, *equals = strchr(text, '=');
             score += 4 * orr_format_is_document(equals != NULL ? equals + 1 : text);
         }
-        score += orr_foreign_find(settings_of(im, command, 1)) != NULL ? 8 : 0;
+        score += is_known(settings_of(im, command, first_of(im, command), NULL)) ? 8 : 0;
         if (score > most && !orr_launch_prints(command)) {
             most = score;
             best = command;
@@ -248,12 +288,12 @@ static orr_status by_documents(importer *im, const import_request *r, const orr_
     launch started = orr_launch_of(im, command);
     orr_text names = orr_text_new(im->arena, 256);
     gather(im, r, command, &found);
-    const orr_tree *own = settings_of(im, command, 1);
-    if (found.count == 0 && orr_foreign_find(own) == NULL) {
+    const orr_tree *own = settings_of(im, command, started.script > 0 ? started.script : 1, &found);
+    if (found.count == 0 && !is_known(own)) {
         return no_training(r, err);
     }
     ORR_TRY(import_documents(im, r, &found, own, &names, err));
-    if (orr_foreign_find(own) != NULL) {
+    if (is_known(own)) {
         const char *format;
         im->file = r->name;
         ORR_TRY(orr_format_import(im, r, own, &format, err));
@@ -275,6 +315,7 @@ static orr_status by_documents(importer *im, const import_request *r, const orr_
         }
     }
     orr_foreign_ask(im);
+    im->assumed = still_true(im, im->assumed);
     im->unknown = still_open(im, im->unknown);
     im->warnings = still_open(im, im->warnings);
     orr_import_finish(im, names.length > 0 ? orr_text_done(&names) : "script", out);

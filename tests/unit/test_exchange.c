@@ -116,7 +116,7 @@ static void check_folder(const char *folder, size_t least) {
 
 static void scripts_mean_what_is_expected(void **state) {
     (void)state;
-    check_folder("scripts", 10);
+    check_folder("scripts", 23);
 }
 
 static void primus_files_mean_what_is_expected(void **state) {
@@ -126,7 +126,47 @@ static void primus_files_mean_what_is_expected(void **state) {
 
 static void other_formats_mean_what_is_expected(void **state) {
     (void)state;
-    check_folder("foreign", 18);
+    check_folder("foreign", 54);
+}
+
+/* Files of a folder whose expectation is of a format, or of formats joined by "+" with it. */
+static size_t count_format(const char *folder, const char *format) {
+    struct dirent **entries;
+    char path[1024];
+    size_t found = 0;
+    (void)snprintf(path, sizeof path, ORR_TEST_DIR "/data/%s", folder);
+    int count = scandir(path, &entries, NULL, alphasort);
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (ends_with(name, ".expect.json")) {
+            orr_arena *arena = orr_arena_new();
+            orr_tree *tree;
+            (void)snprintf(path, sizeof path, ORR_TEST_DIR "/data/%s/%s", folder, name);
+            assert_int_equal(orr_doc_read_file(arena, path, &tree, NULL), ORR_OK);
+            const char *own = orr_tree_text(orr_tree_get(tree, "format"), "");
+            found += strstr(own, format) != NULL;
+            orr_arena_free(arena);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return found;
+}
+
+static void every_format_has_five_files(void **state) {
+    (void)state;
+    static const char *const formats[] = {
+        "megatron-script", "megatron-yaml", "primus",         "megatron-bridge", "nemo2",
+        "nemo1",           "torchtitan",    "deepspeed-json", "accelerate-yaml", "trl-yaml",
+        "axolotl-yaml",    "llamafactory",  "nanotron-yaml",  "llm-foundry",     "maxtext"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        size_t found = count_format("scripts", formats[i]) + count_format("primus", formats[i]) +
+                       count_format("foreign", formats[i]);
+        if (found < 5) {
+            fail_msg("%s: %zu files", formats[i], found);
+        }
+    }
 }
 
 static orr_import import_of(orr_arena *arena, const char *name, const char *text) {
@@ -392,6 +432,7 @@ int main(void) {
         cmocka_unit_test(scripts_mean_what_is_expected),
         cmocka_unit_test(primus_files_mean_what_is_expected),
         cmocka_unit_test(other_formats_mean_what_is_expected),
+        cmocka_unit_test(every_format_has_five_files),
         cmocka_unit_test(recompute_follows_its_three_arguments),
         cmocka_unit_test(numbers_follow_their_flags),
         cmocka_unit_test(virtual_stages_come_from_either_argument),
