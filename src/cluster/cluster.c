@@ -231,9 +231,28 @@ orr_status orr_cluster_read(orr_arena *arena, const orr_tree *file, const char *
     return ORR_OK;
 }
 
+/* "h100-usual", as plans that state no cluster are told: made of the accelerator, not of a file. */
+static const char usual_suffix[] = "-usual";
+
+static bool is_usual(const char *name) {
+    size_t length = strlen(name), suffix = sizeof usual_suffix - 1;
+    return length > suffix && strcmp(name + length - suffix, usual_suffix) == 0;
+}
+
+static orr_status find_usual(orr_arena *arena, const char *name, orr_cluster **out, orr_err *err) {
+    char *stem = orr_arena_text(arena, name);
+    stem[strlen(name) - (sizeof usual_suffix - 1)] = '\0';
+    orr_accelerator *accelerator = NULL;
+    ORR_TRY(orr_accelerator_find(arena, stem, &accelerator, err));
+    return orr_cluster_usual(arena, accelerator, accelerator->node, 0, NULL, out, err);
+}
+
 orr_status orr_cluster_find(orr_arena *arena, const char *name, orr_cluster **out, orr_err *err) {
     orr_tree *file = NULL;
     const char *stem = NULL;
+    if (is_usual(name)) {
+        return find_usual(arena, name, out, err);
+    }
     ORR_TRY(orr_catalog_find(arena, &catalog, name, &file, &stem, err));
     return orr_cluster_read(arena, file, stem, out, err);
 }

@@ -307,9 +307,11 @@ static orr_tree *write_pattern(orr_arena *arena, const orr_model *model) {
     return pattern;
 }
 
-static void put_all(orr_arena *arena, orr_tree *map, const orr_tree *entries) {
+/* All but nulls, and but `without` (NULL: nothing more). */
+static void put_all(orr_arena *arena, orr_tree *map, const orr_tree *entries, const char *without) {
     for (size_t i = 0; i < orr_tree_size(entries); i++) {
-        if (orr_tree_kind_of(orr_tree_at(entries, i)) != ORR_TREE_NULL) {
+        bool left_out = without != NULL && strcmp(orr_tree_key(entries, i), without) == 0;
+        if (!left_out && orr_tree_kind_of(orr_tree_at(entries, i)) != ORR_TREE_NULL) {
             orr_tree_put(arena, map, orr_tree_key(entries, i),
                          orr_tree_copy(arena, orr_tree_at(entries, i)));
         }
@@ -339,9 +341,13 @@ static card card_of(const orr_model *model) {
 orr_tree *orr_model_write(orr_arena *arena, const orr_model *model) {
     card c = card_of(model);
     orr_tree *out = orr_tree_new_map(arena);
-    put_all(arena, out, orr_schema_write(&model_schema, arena, &c));
+    /* a length of 0 is one that was not stated */
+    put_all(arena, out, orr_schema_write(&model_schema, arena, &c),
+            model->max_seq == 0 ? "max_seq" : NULL);
     orr_tree_put_text(arena, out, "norm", norm_words[model->norm]);
-    orr_tree_put_text(arena, out, "norm_parameters", bare_words[model->norm_bare]);
+    if (model->norm == ORR_NORM_LAYER) {
+        orr_tree_put_text(arena, out, "norm_parameters", bare_words[model->norm_bare]);
+    }
     orr_tree *kinds = orr_tree_put(arena, out, "kinds", orr_tree_new_map(arena));
     for (uint32_t i = 0; i < model->kind_count; i++) {
         c.layer = model->kind[i];
@@ -349,7 +355,9 @@ orr_tree *orr_model_write(orr_arena *arena, const orr_model *model) {
         c.conv = c.layer.attention.conv;
         orr_tree *kind =
             orr_tree_put(arena, kinds, name_kind(arena, model, i), orr_tree_new_map(arena));
-        put_all(arena, kind, orr_schema_write(&layer_schema, arena, &c));
+        /* a root-mean-square norm has nothing but its weight to learn */
+        put_all(arena, kind, orr_schema_write(&layer_schema, arena, &c),
+                c.layer.norm != ORR_NORM_LAYER ? "norm_parameters" : NULL);
     }
     orr_tree_put(arena, out, "pattern", write_pattern(arena, model));
     return out;

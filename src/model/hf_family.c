@@ -84,6 +84,7 @@ static const orr_hf_family families[] = {
     {.type = "gpt_oss", .flags = LLAMA | BIASED | ORR_HF_SINKS, .window_every = 2},
     {.type = "llama4", .flags = LLAMA | ORR_HF_QK_BARE | ORR_HF_SHARED_ONE, SIGMOID},
     {.type = "llama4_text", .flags = LLAMA | ORR_HF_QK_BARE | ORR_HF_SHARED_ONE, SIGMOID},
+    {.type = "deepseek", .flags = LLAMA, BEFORE},
     {.type = "deepseek_v2", .flags = LLAMA, BEFORE},
     {.type = "deepseek_v3", .flags = LLAMA | ORR_HF_ROUTER_BIAS, SIGMOID},
     {.type = "deepseek_v32", .flags = LLAMA | ORR_HF_ROUTER_BIAS, SIGMOID},

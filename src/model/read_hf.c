@@ -137,8 +137,8 @@ static orr_status read_attention(const orr_tree *map, const orr_hf_family *famil
     a->rope = family->position == ORR_POSITION_ROPE;
     a->sinks = has(family, ORR_HF_SINKS);
     a->output_gate = has(family, ORR_HF_OUTPUT_GATE);
-    ORR_TRY(require(map, ORR_KEYS("num_attention_heads", "n_head", "n_heads"), UINT16_MAX,
-                    &a->heads, err));
+    ORR_TRY(require(map, ORR_KEYS("num_attention_heads", "n_head", "n_heads", "num_heads"),
+                    UINT16_MAX, &a->heads, err));
     if (orr_key_find(map, ORR_KEYS("kv_lora_rank"), NULL) != NULL) {
         return read_mla(map, a, err);
     }
