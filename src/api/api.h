@@ -3,6 +3,8 @@
 #ifndef ORR_API_H
 #define ORR_API_H
 
+#include "exchange/exchange.h"
+#include "observe/observe.h"
 #include "orrery/orrery.h"
 #include "projection/projection.h"
 
@@ -156,6 +158,12 @@ orr_status orr_job_resolve(orr_job *job, const orr_tree *keys, orr_resolved *out
 /* layout auto: keys with the layout string that stands for it; its gain becomes an assumption. */
 bool orr_layout_is_auto(const orr_tree *keys);
 orr_status orr_layout_auto(orr_job *job, const orr_tree *keys, const orr_tree **out, orr_err *err);
+
+/* What an import assumed and did not understand, into assumptions and warnings. */
+void orr_job_report_import(orr_job *job, const orr_import *import);
+/* observed.c: an observation as the result of import. */
+orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_observation *seen,
+                                   orr_err *err);
 
 /* training.c: result.training, when the call says how many tokens. */
 orr_status orr_job_put_training(orr_job *job, const orr_projection *projection, orr_err *err);

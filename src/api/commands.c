@@ -23,7 +23,7 @@ const orr_command orr_command_table[] = {
      "one pipeline schedule: time, bubble, memory, chart, and all others beside it",
      "--schedule zbv --pp 4 --microbatches 8 --f 1 --b 1 --w 1", ORR_ARGS_PLAN | ORR_ARGS_SCHEDULE,
      orr_command_schedule, NULL},
-    {"import", "plan", "what was understood of a launch script or a framework's configuration",
+    {"import", "plan", "what was understood of a launch script, a configuration, a log",
      "train.sh", ORR_ARGS_FILE, orr_command_import, NULL},
     {"export", "plan", "a plan in a framework's words, or as changes to a file in them",
      "--model llama-3.1-8b --gpus 8 --cp 2 --mbs 1 --gbs 128 --seq 8192 --to torchtitan",

@@ -6,7 +6,6 @@
 #include "base/num.h"
 #include "base/text.h"
 #include "doc/doc.h"
-#include "exchange/exchange.h"
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
@@ -27,7 +26,7 @@ static const char *place(const orr_job *job, const orr_tree *entry) {
     return line > 0 ? orr_arena_format(job->arena, "line %lld: ", (long long)line) : "";
 }
 
-static void report_import(orr_job *job, const orr_import *import) {
+void orr_job_report_import(orr_job *job, const orr_import *import) {
     for (size_t i = 0; i < orr_tree_size(import->assumed); i++) {
         const orr_tree *one = orr_tree_at(import->assumed, i);
         orr_tree *copy = orr_tree_push(job->arena, job->assumptions, orr_tree_new_map(job->arena));
@@ -78,7 +77,7 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
         orr_import import = {0};
         const char *release = orr_tree_text(orr_tree_get(job->args, "release"), NULL);
         ORR_TRY(orr_import_file_of(job->arena, file, release, &import, err));
-        report_import(job, &import);
+        orr_job_report_import(job, &import);
         keys = import.keys;
         job->file_format = orr_export_format_of(import.format);
     }
@@ -335,10 +334,15 @@ orr_status orr_command_import(orr_job *job, orr_err *err) {
     if (file == NULL) {
         return orr_fail(err, ORR_E_USAGE, "import needs a FILE");
     }
+    orr_observation seen;
+    ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
+    if (seen.kind != ORR_OBSERVED_NONE) {
+        return orr_job_put_observation(job, file, &seen, err);
+    }
     orr_import import = {0};
     const char *release = orr_tree_text(orr_tree_get(job->args, "release"), NULL);
     ORR_TRY(orr_import_file_of(job->arena, file, release, &import, err));
-    report_import(job, &import);
+    orr_job_report_import(job, &import);
     orr_tree_put_text(job->arena, job->result, "format", import.format);
     (void)orr_tree_put(job->arena, job->result, "plan", orr_tree_copy(job->arena, import.keys));
     (void)orr_tree_put(job->arena, job->result, "assumed",

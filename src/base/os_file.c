@@ -108,6 +108,29 @@ orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, ch
     return status;
 }
 
+orr_status orr_os_open(const char *path, int *out, orr_err *err) {
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return refuse(path, reason(errno), err);
+    }
+    ORR_TRY(check_kind(path, &about, err));
+    *out = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return *out >= 0 ? ORR_OK : refuse(path, reason(errno), err);
+}
+
+orr_status orr_os_read_part(int file, char *to, size_t size, size_t *got, orr_err *err) {
+    ssize_t n;
+    do {
+        n = read(file, to, size);
+    } while (n < 0 && errno == EINTR);
+    *got = n > 0 ? (size_t)n : 0;
+    return n >= 0 ? ORR_OK : orr_fail(err, ORR_E_IO, "cannot read on: %s", reason(errno));
+}
+
+void orr_os_close(int file) {
+    (void)close(file);
+}
+
 static orr_status refuse_write(const char *path, orr_err *err) {
     return orr_fail(err, ORR_E_IO, "cannot write %s: %s", path, reason(errno));
 }

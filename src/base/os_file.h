@@ -11,6 +11,10 @@
  * ORR_E_IO, as is a file that cannot be read; more than `limit` bytes is ORR_E_LIMIT. */
 orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, char **out,
                             size_t *length, orr_err *err);
+/* A file read part by part, whatever its size; the same kinds of file. *got is 0 at the end. */
+orr_status orr_os_open(const char *path, int *out, orr_err *err);
+orr_status orr_os_read_part(int file, char *to, size_t size, size_t *got, orr_err *err);
+void orr_os_close(int file);
 /* Replaces a file as a whole: a temporary beside it, then a rename. ORR_E_IO. */
 orr_status orr_os_write_file(const char *path, const char *bytes, size_t length, orr_err *err);
 /* Names in a folder that end in `suffix`, sorted by their bytes. ORR_E_IO, or ORR_E_LIMIT beyond

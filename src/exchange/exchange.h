@@ -59,4 +59,9 @@ orr_status orr_export_plan(orr_arena *arena, const char *format, const orr_tree 
 orr_status orr_export_changes(orr_arena *arena, const char *path, const orr_import *input,
                               const orr_tree *keys, const orr_tree **changes, orr_err *err);
 
+/* Arguments of Megatron-LM as a training log lists them, a map from name to the text of a Python
+ * value; names that are no arguments of the command line are derived ones and left out. */
+orr_status orr_import_arguments(orr_arena *arena, const char *name, const orr_tree *arguments,
+                                orr_import *out, orr_err *err);
+
 #endif

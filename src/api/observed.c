@@ -1,0 +1,44 @@
+/* What runs leave behind, in calls: imported, as anchors, held against projections. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/err.h"
+
+static void warn_of(orr_job *job, const char *file, const orr_observation *seen) {
+    for (size_t i = 0; i < orr_tree_size(seen->warnings); i++) {
+        orr_job_warn(job, "observation", file, "%s: %s", file,
+                     orr_tree_text(orr_tree_at(seen->warnings, i), ""));
+    }
+}
+
+static const char *kind_name(orr_observed kind) {
+    static const char *const names[] = {
+        [ORR_OBSERVED_NONE] = "none",         [ORR_OBSERVED_LOG] = "log",
+        [ORR_OBSERVED_COLLECTIVES] = "collectives", [ORR_OBSERVED_TRACE] = "trace",
+        [ORR_OBSERVED_SNAPSHOT] = "snapshot", [ORR_OBSERVED_TOPOLOGY] = "topology",
+    };
+    return names[kind];
+}
+
+orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_observation *seen,
+                                   orr_err *err) {
+    warn_of(job, file, seen);
+    orr_tree *result = job->result;
+    orr_tree_put_text(job->arena, result, "format", seen->format);
+    orr_tree_put_text(job->arena, result, "kind", kind_name(seen->kind));
+    (void)orr_tree_put(job->arena, result, "observed", orr_tree_copy(job->arena, seen->tree));
+    orr_import import = {.keys = orr_tree_new_map(job->arena),
+                         .assumed = orr_tree_new_list(job->arena),
+                         .unknown = orr_tree_new_list(job->arena)};
+    if (seen->kind == ORR_OBSERVED_LOG && seen->content != NULL) {
+        ORR_TRY(orr_import_arguments(job->arena, file, seen->content, &import, err));
+        orr_job_report_import(job, &import);
+    } else if (seen->content != NULL) {
+        (void)orr_tree_put(job->arena, result, kind_name(seen->kind),
+                           orr_tree_copy(job->arena, seen->content));
+    }
+    (void)orr_tree_put(job->arena, result, "plan", orr_tree_copy(job->arena, import.keys));
+    (void)orr_tree_put(job->arena, result, "assumed", orr_tree_copy(job->arena, import.assumed));
+    (void)orr_tree_put(job->arena, result, "unknown", orr_tree_copy(job->arena, import.unknown));
+    return ORR_OK;
+}

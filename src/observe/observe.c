@@ -1,0 +1,51 @@
+/* Telling files apart. */
+#include <string.h>
+
+#include "base/err.h"
+#include "observe/observe_int.h"
+
+static bool ends_with(const char *text, const char *tail) {
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+/* Names of configurations are never logs, whatever they quote. */
+static bool is_configuration(const char *name, const char *head, size_t length) {
+    static const char *const endings[] = {".sh",   ".bash", ".slurm", ".sbatch", ".yaml",
+                                          ".yml",  ".json", ".toml",  ".py"};
+    for (size_t i = 0; name != NULL && i < sizeof endings / sizeof *endings; i++) {
+        if (ends_with(name, endings[i])) {
+            return true;
+        }
+    }
+    return length >= 2 && memcmp(head, "#!", 2) == 0;
+}
+
+static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream,
+                          orr_observation *out, orr_err *err) {
+    *out = (orr_observation){.warnings = orr_tree_new_list(arena)};
+    const char *head;
+    size_t length;
+    ORR_TRY(orr_stream_peek(stream, &head, &length, err));
+    if (is_configuration(name, head, length)) {
+        return ORR_OK;
+    }
+    return orr_observe_log(arena, stream, out, err);
+}
+
+orr_status orr_observe_file(orr_arena *arena, const char *path, orr_observation *out,
+                            orr_err *err) {
+    orr_stream *stream;
+    ORR_TRY(orr_stream_open(arena, path, &stream, err));
+    orr_status status = observe(arena, path, stream, out, err);
+    orr_stream_close(stream);
+    return status;
+}
+
+orr_status orr_observe_bytes(orr_arena *arena, const char *name, const char *bytes, size_t length,
+                             orr_observation *out, orr_err *err) {
+    orr_stream *stream = orr_stream_of(arena, bytes, length);
+    orr_status status = observe(arena, name, stream, out, err);
+    orr_stream_close(stream);
+    return status;
+}
