@@ -165,6 +165,19 @@ void orr_job_report_import(orr_job *job, const orr_import *import);
 orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_observation *seen,
                                    orr_err *err);
 
+/* anchor.c: the run that the call anchors on (all zero: none), a figure or a log; what it changed,
+ * as result.anchor. keys: of the plan. */
+orr_status orr_job_anchor(orr_job *job, const orr_tree *keys, const orr_resolved *resolved,
+                          orr_anchor *anchor, orr_err *err);
+orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const orr_anchor *anchor,
+                              const orr_projection *after, orr_err *err);
+/* Tokens/s/GPU that a log's figures mean for a plan: printed, or by step time, or by rate of
+ * samples; 0: it prints none of them. */
+double orr_log_rate(const orr_run_log *log, const orr_resolved *plan);
+/* Keys of a plan as a log's run states them over those of the call; log: of kind LOG. */
+orr_status orr_log_keys(orr_job *job, const char *file, const orr_observation *log,
+                        const orr_tree *keys, const orr_tree **out, orr_err *err);
+
 /* training.c: result.training, when the call says how many tokens. */
 orr_status orr_job_put_training(orr_job *job, const orr_projection *projection, orr_err *err);
 void orr_training_arguments(orr_arena *arena, orr_tree *fields);

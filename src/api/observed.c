@@ -13,9 +13,12 @@ static void warn_of(orr_job *job, const char *file, const orr_observation *seen)
 
 static const char *kind_name(orr_observed kind) {
     static const char *const names[] = {
-        [ORR_OBSERVED_NONE] = "none",         [ORR_OBSERVED_LOG] = "log",
-        [ORR_OBSERVED_COLLECTIVES] = "collectives", [ORR_OBSERVED_TRACE] = "trace",
-        [ORR_OBSERVED_SNAPSHOT] = "snapshot", [ORR_OBSERVED_TOPOLOGY] = "topology",
+        [ORR_OBSERVED_NONE] = "none",
+        [ORR_OBSERVED_LOG] = "log",
+        [ORR_OBSERVED_COLLECTIVES] = "collectives",
+        [ORR_OBSERVED_TRACE] = "trace",
+        [ORR_OBSERVED_SNAPSHOT] = "snapshot",
+        [ORR_OBSERVED_TOPOLOGY] = "topology",
     };
     return names[kind];
 }

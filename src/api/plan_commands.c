@@ -69,6 +69,24 @@ static bool is_plan_key(const char *key) {
            !orr_is_llm_argument(key) && !orr_is_training_argument(key);
 }
 
+/* A configuration, or the log of a run that lists what it ran. */
+static orr_status import_any(orr_job *job, const char *file, const char *release,
+                             orr_import *import, orr_err *err) {
+    orr_observation seen;
+    ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
+    if (seen.kind == ORR_OBSERVED_NONE) {
+        return orr_import_file_of(job->arena, file, release, import, err);
+    }
+    if (seen.kind == ORR_OBSERVED_LOG && seen.content != NULL) {
+        return orr_import_arguments(job->arena, file, seen.content, import, err);
+    }
+    orr_status status =
+        orr_fail(err, ORR_E_SCHEMA, "%s (%s) does not say what ran", file, seen.format);
+    orr_hint(err, "give the plan, and the file as --anchor or --log; 'orrery import' shows what it "
+                  "holds");
+    return status;
+}
+
 /* Plan keys: those of the file, overridden by those of the call. */
 orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
     const orr_tree *keys = NULL;
@@ -76,7 +94,7 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
     if (file != NULL) {
         orr_import import = {0};
         const char *release = orr_tree_text(orr_tree_get(job->args, "release"), NULL);
-        ORR_TRY(orr_import_file_of(job->arena, file, release, &import, err));
+        ORR_TRY(import_any(job, file, release, &import, err));
         orr_job_report_import(job, &import);
         keys = import.keys;
         job->file_format = orr_export_format_of(import.format);
@@ -111,30 +129,6 @@ static orr_status resolve(orr_job *job, orr_resolved *resolved, orr_err *err) {
     const orr_tree *keys = NULL;
     ORR_TRY(orr_job_keys(job, &keys, err));
     return orr_job_resolve(job, keys, resolved, err);
-}
-
-static orr_status parse_anchor(const orr_tree *args, orr_anchor *anchor, orr_err *err) {
-    const char *text = orr_tree_text(orr_tree_get(args, "anchor"), NULL);
-    *anchor = (orr_anchor){0};
-    if (text == NULL) {
-        return ORR_OK;
-    }
-    char figure[64];
-    const char *at = strchr(text, '@');
-    int64_t gpus = 0;
-    size_t length = at == NULL ? 0 : (size_t)(at - text);
-    if (at != NULL && length < sizeof figure) {
-        memcpy(figure, text, length);
-        figure[length] = '\0';
-        if (orr_parse_real(figure, &anchor->tokens_per_s_per_gpu) && orr_parse_int(at + 1, &gpus) &&
-            anchor->tokens_per_s_per_gpu > 0 && gpus > 0 && gpus <= ORR_MAX_GPUS) {
-            anchor->gpus = (uint32_t)gpus;
-            return ORR_OK;
-        }
-    }
-    orr_status status = orr_fail(err, ORR_E_SCHEMA, "anchor '%s' is not TOK_S_PER_GPU@GPUS", text);
-    orr_hint(err, "for example 10080@16: 10,080 tokens/s/GPU measured on 16 GPUs");
-    return status;
 }
 
 /* ---- verdict -------------------------------------------------------------------------------- */
@@ -216,9 +210,11 @@ static orr_status project_unknown(orr_job *job, const orr_resolved *resolved,
 orr_status orr_command_project(orr_job *job, orr_err *err) {
     orr_resolved resolved = {0};
     orr_anchor anchor;
-    ORR_TRY(parse_anchor(job->args, &anchor, err));
-    ORR_TRY(resolve(job, &resolved, err));
+    const orr_tree *keys = NULL;
+    ORR_TRY(orr_job_keys(job, &keys, err));
+    ORR_TRY(orr_job_resolve(job, keys, &resolved, err));
     ORR_TRY(orr_job_use_evidence(job, resolved.cluster->accelerator, resolved.software->name, err));
+    ORR_TRY(orr_job_anchor(job, keys, &resolved, &anchor, err));
     ORR_TRY(orr_job_step_anchor(job, &anchor, err));
     orr_tree *verdict = orr_tree_new_map(job->arena);
     legality answer = check_rules(job, &resolved, verdict);
@@ -230,6 +226,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         ORR_TRY(orr_project(job->ctx->engine, job->arena, &resolved, &anchor, &projection, err));
         job->result = orr_projection_write(job->arena, &projection);
         put_fit(job->arena, verdict, &projection.memory, NULL);
+        ORR_TRY(orr_job_put_anchor(job, &resolved, &anchor, &projection, err));
         ORR_TRY(orr_job_put_training(job, &projection, err));
         ORR_TRY(orr_job_put_evidence(job, &resolved, err));
         ORR_TRY(orr_job_advise(job, &resolved, err));

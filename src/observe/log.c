@@ -57,9 +57,7 @@ static const log_kind kinds[] = {
       {"memory", LOG_PEAK_RESERVED, ORR_GIB}}},
     {"torchtitan-log",
      {"step:", "wps:"},
-     {{"step", LOG_ITERATION, 1},
-      {"wps", FIG_TOK_GPU, 1},
-      {"memory", LOG_PEAK_RESERVED, ORR_GIB}}},
+     {{"step", LOG_ITERATION, 1}, {"wps", FIG_TOK_GPU, 1}, {"memory", LOG_PEAK_RESERVED, ORR_GIB}}},
     {"nemo-log",
      {"train_step_timing in s", NULL},
      {{"global_step", LOG_ITERATION, 1},
@@ -275,8 +273,8 @@ static bool read_argument(log_reader *r, const char *line) {
         return false;
     }
     const char *start = dots;
-    while (start > line && ((start[-1] >= 'a' && start[-1] <= 'z') || start[-1] == '_' ||
-                            is_digit(start[-1]))) {
+    while (start > line &&
+           ((start[-1] >= 'a' && start[-1] <= 'z') || start[-1] == '_' || is_digit(start[-1]))) {
         start--;
     }
     const char *value = dots + 1 + strspn(dots + 1, ".");
@@ -305,8 +303,8 @@ static bool read_timer(log_reader *r, const char *line) {
     }
     size_t skip = strspn(line, " "), length = strcspn(line + skip, " .:");
     double shortest, longest;
-    if (length == 0 || length > 60 || !orr_scan_number(pair + 3, &shortest, &end) ||
-        *end != ',' || !orr_scan_number(end + 1 + strspn(end + 1, " "), &longest, &end)) {
+    if (length == 0 || length > 60 || !orr_scan_number(pair + 3, &shortest, &end) || *end != ',' ||
+        !orr_scan_number(end + 1 + strspn(end + 1, " "), &longest, &end)) {
         return false;
     }
     size_t i = 0;
@@ -359,8 +357,8 @@ static void read_line(log_reader *r, const char *line) {
     for (size_t k = 0; k < KIND_COUNT; k++) {
         if (read_kind(r, k, line)) {
             r->in_timers = false;
-            r->primus = r->primus || (strstr(line, "[rank-") != NULL &&
-                                      strstr(line, "trainer.py") != NULL);
+            r->primus =
+                r->primus || (strstr(line, "[rank-") != NULL && strstr(line, "trainer.py") != NULL);
             return;
         }
     }

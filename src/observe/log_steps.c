@@ -54,8 +54,7 @@ void orr_log_settle(orr_arena *arena, const log_step *step, size_t count, orr_ru
     for (size_t i = 0; i < left; i++) {
         room[i] = fabs(step[warmup + i].pace - middle);
     }
-    double deviation =
-        orr_max_f64(mad_to_deviation * median(room, left), least_deviation * middle);
+    double deviation = orr_max_f64(mad_to_deviation * median(room, left), least_deviation * middle);
     double all = 0, lost = 0;
     for (size_t i = warmup; i < count; i++) {
         double off = step[i].pace - middle;

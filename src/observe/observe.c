@@ -11,8 +11,8 @@ static bool ends_with(const char *text, const char *tail) {
 
 /* Names of configurations are never logs, whatever they quote. */
 static bool is_configuration(const char *name, const char *head, size_t length) {
-    static const char *const endings[] = {".sh",   ".bash", ".slurm", ".sbatch", ".yaml",
-                                          ".yml",  ".json", ".toml",  ".py"};
+    static const char *const endings[] = {".sh",  ".bash", ".slurm", ".sbatch", ".yaml",
+                                          ".yml", ".json", ".toml",  ".py"};
     for (size_t i = 0; name != NULL && i < sizeof endings / sizeof *endings; i++) {
         if (ends_with(name, endings[i])) {
             return true;

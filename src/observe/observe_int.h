@@ -27,7 +27,7 @@ void orr_put_nonzero(orr_arena *arena, orr_tree *map, const char *key, double va
 /* log_steps.c: which steps count. */
 typedef struct log_step {
     int64_t iteration;
-    double pace;     /* seconds of a step, or what is proportional to them */
+    double pace;      /* seconds of a step, or what is proportional to them */
     double figure[5]; /* orr_log_figure; 0: not printed */
 } log_step;
 typedef enum log_figure { FIG_STEP_S, FIG_TOK_GPU, FIG_TOK, FIG_SAMPLES, FIG_TFLOPS } log_figure;

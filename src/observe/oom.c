@@ -1,11 +1,10 @@
 /* Out-of-memory messages of PyTorch, old and new, CUDA and HIP:
  *
- *   CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which
- *   1.25 GiB is free. [Including non-PyTorch memory, this] Process [N] has 77.89 GiB memory in use.
- *   Of the allocated memory 70.12 GiB is allocated by PyTorch, and 5.34 GiB is reserved by PyTorch
- *   but unallocated.
- *   CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 79.15 GiB total capacity; 77.10 GiB
- *   already allocated; 12.31 MiB free; 77.50 GiB reserved in total by PyTorch) */
+ *   CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of
+ * which 1.25 GiB is free. [Including non-PyTorch memory, this] Process [N] has 77.89 GiB memory in
+ * use. Of the allocated memory 70.12 GiB is allocated by PyTorch, and 5.34 GiB is reserved by
+ * PyTorch but unallocated. CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 79.15 GiB total
+ * capacity; 77.10 GiB already allocated; 12.31 MiB free; 77.50 GiB reserved in total by PyTorch) */
 #include <string.h>
 
 #include "observe/observe_int.h"

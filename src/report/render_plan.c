@@ -176,6 +176,19 @@ static void add_headline(orr_page *page, const orr_tree *result) {
                  real(result, "tflops_per_gpu"), 100 * real(result, "mfu"));
 }
 
+static void add_anchor(orr_page *page, const orr_tree *anchor) {
+    if (anchor == NULL) {
+        return;
+    }
+    orr_page_add(page,
+                 "  anchored on %s tokens/s/GPU measured on %lld GPUs: compute x %.3f, throughput "
+                 "%+.1f %%, 90 %% interval %.0f %% wide instead of %.0f %%\n",
+                 orr_page_count(page, real(anchor, "tokens_per_s_per_gpu")),
+                 (long long)real(anchor, "gpus"), real(anchor, "compute_factor"),
+                 100 * real(anchor, "change_frac"), 100 * real(anchor, "width_frac"),
+                 100 * real(anchor, "before_width_frac"));
+}
+
 /* Each slice starts where the one before it ended, so the last ends at the step. */
 static void add_waterfall(orr_page *page, const orr_tree *result) {
     const orr_tree *breakdown = orr_tree_get(result, "breakdown");
@@ -421,6 +434,7 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
     orr_render_verdict(page, envelope);
     if (orr_tree_get(result, "step_time_s") != NULL) {
         add_headline(page, result);
+        add_anchor(page, orr_tree_get(result, "anchor"));
         add_waterfall(page, result);
         add_provenance(page, result);
         orr_render_training(page, orr_tree_get(result, "training"));
