@@ -84,6 +84,7 @@ static void every_accelerator_has_sources_and_survives_being_written(void **stat
         const orr_accelerator *a = accelerator(*state, orr_tree_text(orr_tree_at(names, i), ""));
         assert_non_null(orr_tree_get(a->sources, "usable"));
         assert_non_null(orr_tree_get(a->sources, "memory"));
+        assert_true(strlen(a->source) > 10);
         assert_true(a->usable_bytes <= a->hbm_bytes && a->usable_bytes > 0.9 * a->hbm_bytes);
         orr_accelerator *again = NULL;
         orr_err err = {0};
@@ -196,6 +197,28 @@ static void usual_clusters_have_one_nic_each(void **state) {
                      ORR_E_LIMIT);
 }
 
+/* What a plan without a cluster is told it runs on can be named and shown. */
+static void usual_clusters_have_names(void **state) {
+    const orr_tree *names = orr_accelerator_catalog(*state);
+    for (size_t i = 0; i < orr_tree_size(names); i++) {
+        const char *chip = orr_tree_text(orr_tree_at(names, i), "");
+        orr_cluster *c = NULL;
+        orr_err err = {0};
+        const char *name = orr_arena_format(*state, "%s-usual", chip);
+        if (orr_cluster_find(*state, name, &c, &err) != ORR_OK) {
+            fail_msg("%s: %s", name, err.message);
+        }
+        assert_string_equal(c->accelerator->name, chip);
+        assert_string_equal(c->name, name);
+        assert_true(strlen(c->source) > 10);
+        assert_true(c->gpus == c->gpus_per_node && c->gpus > 0);
+    }
+    orr_cluster *c = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_cluster_find(*state, "h1000-usual", &c, &err), ORR_E_NAME);
+    assert_int_equal(orr_cluster_find(*state, "-usual", &c, &err), ORR_E_NAME);
+}
+
 static void wide_domains_are_filled_evenly(void **state) {
     static const struct {
         uint32_t gpus, filled;
@@ -248,6 +271,7 @@ static void catalog_clusters_and_fabrics_are_whole(void **state) {
         }
         assert_int_equal(orr_cluster_read(*state, orr_cluster_write(*state, c), NULL, &again, &err),
                          ORR_OK);
+        assert_true(strlen(c->source) > 10);
         assert_int_equal(c->tier_count, again->tier_count);
         assert_memory_equal(&c->tier[1].Bps, &again->tier[1].Bps, sizeof(double));
     }
@@ -460,6 +484,7 @@ int main(void) {
         TEST(hypothetical_parts_take_one_line),
         TEST(bad_hardware_is_refused),
         TEST(usual_clusters_have_one_nic_each),
+        TEST(usual_clusters_have_names),
         TEST(wide_domains_are_filled_evenly),
         TEST(groups_lie_where_their_stride_puts_them),
         TEST(catalog_clusters_and_fabrics_are_whole),

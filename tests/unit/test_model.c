@@ -157,6 +157,11 @@ static void configs_agree_with_the_catalog(void **state) {
                                         "command-r-plus-104b",
                                         "seed-oss-36b",
                                         "qwen3-next-80b-a3b",
+                                        "deepseek-moe-16b",
+                                        "internlm-20b",
+                                        "mistral-small-24b",
+                                        "moonlight-16b-a3b",
+                                        "phi-4",
                                         "nemotron-3-nano-30b-a3b"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path =
@@ -168,6 +173,33 @@ static void configs_agree_with_the_catalog(void **state) {
         assert_true(config->mtp_layers <= card->mtp_layers); /* some configs keep silent */
         assert_string_equal(config->name, names[i]);
         assert_int_equal(config->assumed, card->assumed);
+    }
+}
+
+/* Families that the catalog has no entry of: totals as printed by the models' own pages. */
+static void configs_of_other_families_have_the_published_totals(void **state) {
+    static const struct {
+        const char *name;
+        uint64_t total;
+    } known[] = {
+        {"arcee-4.5b", 4619184640},      {"baichuan2-7b", 7505973248},
+        {"command-r7b", 8028033024},     {"dots.llm1", 142774373888},
+        {"exaone-3.5-7.8b", 7818448896}, {"glm-4-9b-0414", 9400279040},
+        {"gpt-j-6b", 6050882784},        {"gpt-neo-2.7b", 2651307520},
+        {"granite-3.1-8b", 8170848256},  {"granite-3.0-3b-a800m", 3298793472},
+        {"internlm2-7b", 7737708544},    {"olmo-3-7b", 7298011136},
+        {"olmo-7b", 6888095744},         {"orion-14b", 14498703360},
+        {"persimmon-8b", 9397170688},    {"phi-2", 2779683840},
+        {"qwen-7b", 7721324544},         {"roberta-base", 124697433},
+        {"stablelm-2-1.6b", 1644515328}, {"xlm-roberta-base", 278295186},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *path =
+            orr_arena_format(*state, "%s/data/models/%s.json", ORR_TEST_DIR, known[i].name);
+        uint64_t total = orr_model_count(find(*state, path)).total;
+        if (total != known[i].total) {
+            fail_msg("%s: %llu", known[i].name, (unsigned long long)total);
+        }
     }
 }
 
@@ -403,6 +435,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(parts_sum_to_the_total, set_up, tear_down),
         cmocka_unit_test_setup_teardown(configs_agree_with_the_catalog, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(configs_of_other_families_have_the_published_totals, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(families_have_their_traits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(models_survive_being_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(flops_follow_the_published_conventions, set_up, tear_down),
