@@ -56,11 +56,11 @@ static void add_layers(writer *to, const orr_object *object, uint32_t chunk, dou
 }
 
 /* Parts [0, end) of a chunk whole, `count` micro-batches. */
-static void add_parts(writer *to, const orr_chunk *kind, uint32_t end, uint32_t chunk,
-                      double count) {
+static void add_parts(writer *to, const orr_chunk *kind, uint32_t end, uint32_t chunk, double count,
+                      bool moving) {
     for (uint32_t p = 0; p < end; p++) {
         const orr_part *part = &kind->part[p];
-        orr_kept_layers held = orr_memory_kept_layers(to->w->plan, kind, p);
+        orr_kept_layers held = orr_memory_kept_layers(to->w->plan, kind, p, moving);
         add_layers(to, part->object, chunk, count * held.plain, count * held.inputs,
                    count * part->count);
     }
@@ -83,7 +83,7 @@ static void add_rebuilt(writer *to, const orr_object *object, uint32_t chunk) {
 static void add_instant(writer *to, const orr_kind_bytes *kind, const orr_instant *at,
                         uint32_t chunk, bool forward) {
     const orr_chunk *chunk_kind = kind->chunk;
-    add_parts(to, chunk_kind, at->part, chunk, 1);
+    add_parts(to, chunk_kind, at->part, chunk, 1, at->moving);
     if (at->part >= chunk_kind->part_count) {
         return;
     }
@@ -114,7 +114,7 @@ static void add_moment(writer *to, uint32_t rank, const orr_static *fixed, const
         const orr_kind_bytes *kind = &w->kind[w->program->chunk[rank * vpp + c]];
         double count = (double)live->count[c] - (running && c == live->chunk);
         pending = orr_max_f64(pending, kind->pending_w);
-        add_parts(to, kind->chunk, kind->chunk->part_count, c, count);
+        add_parts(to, kind->chunk, kind->chunk->part_count, c, count, false);
     }
     add(to, "weight gradients to come: inputs and output gradients", ORR_PART_ACTIVATIONS,
         UINT32_MAX, pending, live->pending_w);
@@ -140,6 +140,7 @@ void orr_memory_ledger(const orr_program *program, orr_arena *arena, uint32_t ra
     orr_memory_peak(&w, rank, &fixed, &peak);
     *out = (orr_ledger){.rank = rank, .moment = peak.worst};
     writer to = {.w = &w, .arena = arena, .out = out};
+    fixed.item[ORR_ITEM_FSDP_UNIT] -= orr_memory_away(&fixed, peak.worst);
     for (uint32_t i = 0; i < ORR_ITEM_COUNT; i++) {
         add(&to, orr_item_name((orr_item)i), orr_item_part((orr_item)i), UINT32_MAX, fixed.item[i],
             1);

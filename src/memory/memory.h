@@ -111,8 +111,8 @@ typedef struct orr_memory_point {
 } orr_memory_point;
 typedef struct orr_memory_timeline {
     uint32_t rank, count;
-    double static_bytes;
-    double step_bytes; /* at the optimizer step, after all ops */
+    double static_bytes; /* between ops: without gradients of a gathered unit */
+    double step_bytes;   /* at the optimizer step, after all ops */
     const orr_memory_point *point;
 } orr_memory_timeline;
 /* Op by op in the order of the schedule; in arena. The largest peak is that of moments A to C. */

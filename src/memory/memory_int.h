@@ -80,6 +80,7 @@ typedef struct orr_instant {
     double loss_held; /* in bytes: losses held as saved, of earlier parts and of this one */
     double slack;     /* rounding in all of it */
     bool occurs;
+    bool moving; /* a layer on its way to or from the host is held too */
 } orr_instant;
 
 enum { ORR_INSTANT_FORWARD = 0, ORR_INSTANT_LOSS, ORR_INSTANT_BACKWARD, ORR_INSTANT_COUNT };
@@ -101,6 +102,7 @@ typedef struct orr_kind_bytes {
     double frozen_unit, frozen_root;      /* the same of frozen weights, bytes */
     double frozen_root_unit;
     double root_unit; /* larger of embedding and head */
+    double matrix;    /* largest weight of a layer */
     uint32_t shape_count;
     struct orr_weight_shape shape[ORR_MAX_KIND_SHAPES]; /* distinct */
 } orr_kind_bytes;
@@ -136,13 +138,14 @@ void orr_memory_weigh_kept(orr_weighed *weighed);
 const orr_object_bytes *orr_memory_object(const orr_weighed *weighed, const orr_object *object);
 /* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
 uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers);
-/* Layers of a part whose tensors the device holds between forward and backward. Of the layers that
- * go to the host one more is there, coming or going. */
+/* Layers of a part whose tensors the device holds between forward and backward. While layers run
+ * one more of those that go to the host is there, coming or going (`moving`). */
 typedef struct orr_kept_layers {
     uint32_t plain, inputs;
     uint32_t away; /* layers of the part, from its front, that wait in host memory */
 } orr_kept_layers;
-orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk, uint32_t part);
+orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk, uint32_t part,
+                                       bool moving);
 
 /* ---- static.c: bytes that stay all the time -------------------------------------------------- */
 
@@ -181,10 +184,13 @@ typedef struct orr_static {
     double item[ORR_ITEM_COUNT];
     double part[ORR_PART_COUNT]; /* the items summed */
     double total;
+    double away;           /* of ORR_ITEM_FSDP_UNIT, not there before layers run backward */
     double live_grads;     /* moment D: gradients in the parameters' format */
     double optimizer_temp; /* moment E */
 } orr_static;
 void orr_memory_static(const orr_weighed *weighed, uint32_t rank, orr_static *out);
+/* What of them is not there at a moment. */
+double orr_memory_away(const orr_static *fixed, orr_moment moment);
 
 /* ---- peak.c ---------------------------------------------------------------------------------- */
 
@@ -201,9 +207,9 @@ void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static
                      orr_peak *out);
 
 /* Dynamic bytes of a rank at its worst, moment by moment and without gradients alive: those of
- * moments A to C in `held`, and under a running backward alone. */
+ * moments A and B in `before`, of C in `held`, and under a running backward alone. */
 typedef struct orr_held {
-    double held, in_backward;
+    double before, held, in_backward;
     bool has_backward;
 } orr_held;
 orr_held orr_memory_held(const orr_weighed *weighed, uint32_t rank);

@@ -11,7 +11,7 @@
 enum { TAILS = 32 };
 
 typedef struct fixed_bytes {
-    double total, live_grads, optimizer_temp;
+    double total, away, live_grads, optimizer_temp;
 } fixed_bytes;
 
 struct orr_weigher {
@@ -97,14 +97,16 @@ static const fixed_bytes *fixed_of(orr_weigher *b) {
         if (rank <= 1 || !orr_memory_same_chunks(w, rank, rank - 1)) {
             orr_memory_static(w, rank, &all);
         }
-        b->fixed[tail][rank] = (fixed_bytes){all.total, all.live_grads, all.optimizer_temp};
+        b->fixed[tail][rank] =
+            (fixed_bytes){all.total, all.away, all.live_grads, all.optimizer_temp};
     }
     b->tail_known[tail] = true;
     return b->fixed[tail];
 }
 
 static double dynamic_bytes(const orr_held *held, const fixed_bytes *fixed) {
-    double most = orr_max_f64(held->held, fixed->optimizer_temp);
+    double most = orr_max_f64(held->before - fixed->away, held->held);
+    most = orr_max_f64(most, fixed->optimizer_temp);
     bool grads = fixed->live_grads > 0 && held->has_backward;
     return grads ? orr_max_f64(most, held->in_backward + fixed->live_grads) : most;
 }
@@ -128,8 +130,10 @@ double orr_weigher_need(orr_weigher *b) {
 double orr_weigher_floor(orr_weigher *b) {
     const uint32_t last = b->weighed.plan->pipe.pp - 1;
     const fixed_bytes *fixed = fixed_of(b);
-    return orr_max_f64(orr_memory_need_of(&b->weighed, fixed[0].total, b->floor[0]),
-                       orr_memory_need_of(&b->weighed, fixed[last].total, b->floor[1]));
+    double first = orr_max_f64(0, b->floor[0] - fixed[0].away);
+    return orr_max_f64(orr_memory_need_of(&b->weighed, fixed[0].total, first),
+                       orr_memory_need_of(&b->weighed, fixed[last].total,
+                                          orr_max_f64(0, b->floor[1] - fixed[last].away)));
 }
 
 double orr_weigher_states(orr_weigher *b) {
@@ -147,7 +151,9 @@ static double state_bytes(const orr_weighed *w, double dense, double expert) {
     const orr_numeric *n = &plan->numeric;
     bool whole = plan->shard.kind < ORR_SHARD_ZERO3;
     double params = n->param_bytes, grads = n->grad_bytes;
-    double states = (double)n->master_bytes + n->exp_avg_bytes + n->exp_avg_sq_bytes;
+    const double here = 1 - plan->offload.optimizer_permille / 1000.0;
+    double states = here * ((double)n->master_bytes + n->exp_avg_bytes + n->exp_avg_sq_bytes);
+    grads *= whole ? 1 : here;
     double dense_shards = orr_plan_dense_shards(plan);
     double expert_shards = orr_plan_expert_shards(plan);
     double shared = states + (whole ? 0 : params);

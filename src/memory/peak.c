@@ -13,7 +13,9 @@ typedef struct rank_view {
     double pending_w; /* of the chunk whose weight gradients hold most */
 } rank_view;
 
-static void keep(orr_peak *out, orr_moment moment, double bytes, uint32_t live) {
+static void keep(const orr_static *fixed, orr_peak *out, orr_moment moment, double bytes,
+                 uint32_t live) {
+    bytes -= orr_memory_away(fixed, moment);
     if (bytes > out->moment[moment]) {
         out->moment[moment] = bytes;
         out->live[moment] = live;
@@ -38,21 +40,22 @@ static void look_at(const rank_view *view, const orr_static *fixed, uint32_t ind
     const orr_instant *instant = view->kind[live->chunk]->instant;
     const double base = fixed->total + others(view, live);
     if (live->event == ORR_SOP_F) {
-        keep(out, ORR_MOMENT_FORWARD_END, base + instant[ORR_INSTANT_FORWARD].bytes, index);
+        keep(fixed, out, ORR_MOMENT_FORWARD_END, base + instant[ORR_INSTANT_FORWARD].bytes, index);
         return;
     }
     if (live->event == ORR_SOP_W) {
-        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + view->kept[live->chunk], index);
+        keep(fixed, out, ORR_MOMENT_LAYER_BACKWARD, base + view->kept[live->chunk], index);
         return;
     }
     if (instant[ORR_INSTANT_LOSS].occurs) {
-        keep(out, ORR_MOMENT_LOSS_BACKWARD, base + instant[ORR_INSTANT_LOSS].bytes, index);
+        keep(fixed, out, ORR_MOMENT_LOSS_BACKWARD, base + instant[ORR_INSTANT_LOSS].bytes, index);
     }
     if (instant[ORR_INSTANT_BACKWARD].occurs) {
-        keep(out, ORR_MOMENT_LAYER_BACKWARD, base + instant[ORR_INSTANT_BACKWARD].bytes, index);
+        keep(fixed, out, ORR_MOMENT_LAYER_BACKWARD, base + instant[ORR_INSTANT_BACKWARD].bytes,
+             index);
     }
     if (fixed->live_grads > 0) {
-        keep(out, ORR_MOMENT_BACKWARD_END, base + fixed->live_grads, index);
+        keep(fixed, out, ORR_MOMENT_BACKWARD_END, base + fixed->live_grads, index);
     }
 }
 
@@ -91,7 +94,8 @@ static void split_worst(const rank_view *view, const orr_static *fixed, orr_peak
     } else if (out->worst == ORR_MOMENT_BACKWARD_END) {
         out->transient += fixed->live_grads;
     }
-    out->activations = out->dynamic - out->logits - out->transient;
+    out->activations =
+        out->dynamic + orr_memory_away(fixed, out->worst) - out->logits - out->transient;
 }
 
 static rank_view view_of(const orr_weighed *w, uint32_t rank) {
@@ -113,14 +117,15 @@ orr_held orr_memory_held(const orr_weighed *w, uint32_t rank) {
         const orr_instant *instant = view.kind[live->chunk]->instant;
         double base = others(&view, live);
         if (live->event == ORR_SOP_F) {
-            sum.held = orr_max_f64(sum.held, base + instant[ORR_INSTANT_FORWARD].bytes);
+            sum.before = orr_max_f64(sum.before, base + instant[ORR_INSTANT_FORWARD].bytes);
         } else if (live->event == ORR_SOP_W) {
             sum.held = orr_max_f64(sum.held, base + view.kept[live->chunk]);
         } else {
-            for (int k = ORR_INSTANT_LOSS; k <= ORR_INSTANT_BACKWARD; k++) {
-                if (instant[k].occurs) {
-                    sum.held = orr_max_f64(sum.held, base + instant[k].bytes);
-                }
+            if (instant[ORR_INSTANT_LOSS].occurs) {
+                sum.before = orr_max_f64(sum.before, base + instant[ORR_INSTANT_LOSS].bytes);
+            }
+            if (instant[ORR_INSTANT_BACKWARD].occurs) {
+                sum.held = orr_max_f64(sum.held, base + instant[ORR_INSTANT_BACKWARD].bytes);
             }
             sum.in_backward = sum.has_backward ? orr_max_f64(sum.in_backward, base) : base;
             sum.has_backward = true;

@@ -169,7 +169,7 @@ static void play_forward(player *p, uint32_t chunk, uint32_t micro_batch) {
         const orr_part *part = &kind->chunk->part[i];
         for (uint32_t k = 0; k < part->count; k++) {
             forward_layer(p, slot, kind->part[i], k < part->checkpointed);
-            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i).away) {
+            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i, false).away) {
                 give_layer(p, slot, kind->part[i], k < part->checkpointed);
             }
         }
@@ -182,7 +182,7 @@ static void play_backward(player *p, uint32_t chunk, uint32_t micro_batch, bool 
     for (uint32_t i = kind->chunk->part_count; i-- > 0;) {
         const orr_part *part = &kind->chunk->part[i];
         for (uint32_t k = part->count; k-- > 0;) {
-            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i).away) {
+            if (k < orr_memory_kept_layers(p->w->plan, kind->chunk, i, false).away) {
                 take_layer(p, slot, kind->part[i], k < part->checkpointed);
             }
             backward_layer(p, slot, kind->part[i], k < part->checkpointed);

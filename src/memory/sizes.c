@@ -18,8 +18,8 @@ uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers) {
     return units ? (uint32_t)orr_div_up_u64(layers, plan->recompute.layers) : layers;
 }
 
-orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk,
-                                       uint32_t part) {
+orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *chunk, uint32_t part,
+                                       bool moving) {
     const orr_part *p = &chunk->part[part];
     uint32_t left = plan->offload.layers, layer = p->object->key.what == ORR_OBJECT_LAYER;
     for (uint32_t i = 0; i < part && left > 0; i++) {
@@ -28,7 +28,7 @@ orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *ch
         }
     }
     uint32_t away = layer ? orr_min_u32(left, p->count) : 0;
-    away -= away > 0; /* the one on its way */
+    away -= moving && away > 0;
     uint32_t whole = orr_min_u32(away, p->checkpointed);
     return (orr_kept_layers){.plain = p->count - p->checkpointed - (away - whole),
                              .inputs = orr_memory_inputs(plan, p->checkpointed - whole),
@@ -63,11 +63,13 @@ static void weigh_loss(const orr_weighed *w, const orr_object *object, orr_objec
     if (w->plan->variant.loss != software->variant.loss) {
         return; /* the plan's kernel is not the one whose copies the software states */
     }
+    const bool cut = w->plan->split.tp > 1 && !w->plan->variant.loss_gathered;
+    const double more = cut ? software->loss_cut_bytes : 0;
     if (software->loss_fwd_bytes > 0) {
-        out->loss_fwd = orr_memory_rounded(logit_bytes(w, software->loss_fwd_bytes, object));
+        out->loss_fwd = orr_memory_rounded(logit_bytes(w, software->loss_fwd_bytes + more, object));
     }
     if (software->loss_bwd_bytes > 0) {
-        out->loss_bwd = orr_memory_rounded(logit_bytes(w, software->loss_bwd_bytes, object));
+        out->loss_bwd = orr_memory_rounded(logit_bytes(w, software->loss_bwd_bytes + more, object));
     }
     if (software->loss_previous_bytes > 0 && w->plan->batch.micro_batches > 1) {
         out->loss_bwd += orr_memory_rounded(logit_bytes(w, software->loss_previous_bytes, object));
@@ -126,12 +128,13 @@ static const orr_object_bytes *object_bytes(orr_weighed *w, const orr_object *ob
 }
 
 /* What the parts before `part` hold of one micro-batch. */
-static orr_instant before(const orr_weighed *w, const orr_kind_bytes *kind, uint32_t part) {
-    orr_instant at = {.part = part, .occurs = true};
+static orr_instant before(const orr_weighed *w, const orr_kind_bytes *kind, uint32_t part,
+                          bool moving) {
+    orr_instant at = {.part = part, .occurs = true, .moving = moving};
     for (uint32_t p = 0; p < part; p++) {
         const orr_part *q = &kind->chunk->part[p];
         const orr_object_bytes *o = kind->part[p];
-        orr_kept_layers held = orr_memory_kept_layers(w->plan, kind->chunk, p);
+        orr_kept_layers held = orr_memory_kept_layers(w->plan, kind->chunk, p, moving);
         at.bytes += held.plain * o->kept + held.inputs * o->input;
         at.bytes += q->count * o->loss;
         at.loss_held += q->count * o->loss;
@@ -170,10 +173,10 @@ static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
         const orr_part *part = &chunk->part[p];
         const orr_object_bytes *o = kind->part[p];
         const orr_transient *t = &o->object->transient;
-        orr_kept_layers held = orr_memory_kept_layers(w->plan, chunk, p);
-        uint32_t plain = held.plain, inputs = held.inputs;
         bool has_loss = o->loss_fwd > 0 || o->loss_bwd > 0 || o->loss > 0;
-        orr_instant at = before(w, kind, p);
+        orr_kept_layers held = orr_memory_kept_layers(w->plan, chunk, p, !has_loss);
+        uint32_t plain = held.plain, inputs = held.inputs;
+        orr_instant at = before(w, kind, p, !has_loss);
 
         at.temporary = orr_memory_rounded((double)t->forward);
         at.loss = has_loss ? o->loss_fwd : 0;
@@ -196,7 +199,7 @@ static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
             consider(kind, at, 0, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
         }
     }
-    orr_instant all = before(w, kind, chunk->part_count);
+    orr_instant all = before(w, kind, chunk->part_count, false);
     kind->kept = all.bytes;
     kind->kept_slack = all.slack;
     kind->loss = all.loss_held;
@@ -246,6 +249,8 @@ static void add_params(orr_kind_bytes *kind, const orr_object *object, double co
         *(tensor->expert ? &expert_aligned : &dense_aligned) += aligned;
         double linear = tensor->linear ? (double)tensor->numel * tensor->repeat : 0;
         *(tensor->expert ? &linear_expert : &linear_dense) += linear;
+        bool ends = object->key.what == ORR_OBJECT_EMBEDDING || object->key.what == ORR_OBJECT_HEAD;
+        kind->matrix = orr_max_f64(kind->matrix, ends ? 0 : (double)tensor->numel);
     }
     kind->dense += count * dense;
     kind->expert += count * expert;

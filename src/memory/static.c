@@ -188,6 +188,10 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
     for (uint32_t i = ORR_ITEM_MASTER_DENSE; i <= ORR_ITEM_EXP_AVG_SQ_EXPERT; i++) {
         item[i] = ceil(here * item[i]);
     }
+    if (shards_params(plan)) { /* the step runs where the states are: gradients follow them */
+        item[ORR_ITEM_GRADS_DENSE] = ceil(here * item[ORR_ITEM_GRADS_DENSE]);
+        item[ORR_ITEM_GRADS_EXPERT] = ceil(here * item[ORR_ITEM_GRADS_EXPERT]);
+    }
     if (w->dense_shards > 1 && !shards_params(plan)) {
         item[ORR_ITEM_DDP_BUCKETS] =
             floor(w->software->ddp_bucket_bytes * (dense.real + expert.real));
@@ -214,6 +218,8 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
     const orr_software *software = w->software;
     const uint32_t vpp = plan->pipe.vpp;
     const double grad = plan->numeric.grad_bytes, gathered = 2;
+    /* Low-precision weights are gathered as they are kept. */
+    const double unit_gathered = plan->numeric.param_bytes == 1 ? 1 : gathered;
     double unit = 0, root = 0, root_unit = 0, largest[3] = {0}, all = 0;
     double frozen_unit = 0, frozen_root = 0,
            frozen_root_unit = 0; /* bytes as they rest, gathered like the others */
@@ -223,7 +229,7 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
         frozen_unit = orr_max_f64(frozen_unit, kind->frozen_unit);
         frozen_root += kind->frozen_root;
         frozen_root_unit = orr_max_f64(frozen_root_unit, kind->frozen_root_unit);
-        unit = orr_max_f64(unit, kind->unit);
+        unit = orr_max_f64(unit, software->gathers_matrices ? kind->matrix : kind->unit);
         root += kind->root;
         root_unit = orr_max_f64(root_unit, kind->root_unit);
         all += chunk;
@@ -249,7 +255,12 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
     }
     double unit_bytes = software->fsdp_unit_bytes, root_bytes = software->fsdp_root_bytes;
     if (unit_bytes <= 0) {
-        unit_bytes = 3 * gathered + 2 * grad;
+        unit_bytes = 2 * unit_gathered + gathered + 2 * grad;
+        root_bytes = gathered + grad;
+        root = root_unit; /* embedding and head are gathered where they are used */
+    }
+    if (software->gathers_matrices) {
+        root = root_unit;
         root_bytes = gathered + grad;
     }
     if (root_bytes <= 0) { /* embedding and head are units of their own */
@@ -257,8 +268,10 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
         frozen_unit = orr_max_f64(frozen_unit, frozen_root_unit);
         frozen_root = 0;
     }
-    /* in use and on its way */
+    /* in use and on its way; forwards and the loss hold no gradients of them (memory.md §6.3) */
+    double forward = orr_min_f64(unit_bytes, 2 * unit_gathered);
     out->item[ORR_ITEM_FSDP_UNIT] = floor(unit_bytes * unit) + 2 * frozen_unit;
+    out->away = floor(unit_bytes * unit) - floor(forward * unit);
     out->item[ORR_ITEM_FSDP_ROOT] = floor(root_bytes * root) + frozen_root;
 }
 
@@ -304,7 +317,8 @@ static void add_persistent(const orr_weighed *w, uint32_t rank, orr_static *out)
         out->item[ORR_ITEM_GATHER] = orr_max_f64(out->item[ORR_ITEM_GATHER], kind->gather);
         stage_input = orr_max_f64(stage_input, kind->stage_input);
     }
-    if (plan->variant.dummy_wgrad) {
+    /* Where parameters are sharded, recipes turn the fusion off that needs dummies. */
+    if (plan->variant.dummy_wgrad && !shards_params(plan)) {
         out->item[ORR_ITEM_DUMMY_WGRAD] = dummy_bytes(w, rank);
     }
     double streams = 1 + (experts ? GROUPED_STREAMS : 0);
@@ -315,6 +329,11 @@ static void add_persistent(const orr_weighed *w, uint32_t rank, orr_static *out)
         plan->pipe.p2p == ORR_P2P_OVERLAP || plan->pipe.p2p == ORR_P2P_OVERLAP_WARMUP_FLUSH;
     double received = overlapped ? 2 : rank > 0 ? 1 : 0;
     out->item[ORR_ITEM_P2P] = plan->pipe.pp > 1 ? received * stage_input : 0;
+}
+
+double orr_memory_away(const orr_static *fixed, orr_moment moment) {
+    bool before = moment == ORR_MOMENT_FORWARD_END || moment == ORR_MOMENT_LOSS_BACKWARD;
+    return before ? fixed->away : 0;
 }
 
 void orr_memory_static(const orr_weighed *w, uint32_t rank, orr_static *out) {

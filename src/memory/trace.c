@@ -6,7 +6,8 @@
 typedef struct walk {
     const orr_weighed *w;
     uint32_t rank;
-    double held;
+    double held; /* between ops: without what only backwards gather */
+    double away;
 } walk;
 
 static const orr_kind_bytes *kind_of(const walk *at, uint32_t chunk) {
@@ -34,9 +35,9 @@ static double backward(walk *at, uint32_t chunk, double live_grads, bool waits) 
     const orr_instant *loss = &kind->instant[ORR_INSTANT_LOSS];
     const orr_instant *layer = &kind->instant[ORR_INSTANT_BACKWARD];
     at->held -= kind->kept;
-    double most = live_grads;
+    double most = live_grads + at->away;
     most = orr_max_f64(most, loss->occurs ? loss->bytes : 0);
-    most = orr_max_f64(most, layer->occurs ? layer->bytes : 0);
+    most = orr_max_f64(most, layer->occurs ? layer->bytes + at->away : 0);
     double peak = at->held + most;
     at->held += waits ? waiting(at) : 0;
     return peak;
@@ -52,7 +53,7 @@ static double run(walk *at, const orr_sched_op *op, double live_grads, bool spli
         return orr_max_f64(first, backward(at, op->chunk2, live_grads, false));
     }
     case ORR_SOP_W: {
-        double peak = at->held;
+        double peak = at->held + at->away;
         at->held -= waiting(at);
         return peak;
     }
@@ -68,7 +69,7 @@ orr_status orr_memory_trace(const orr_program *program, orr_arena *arena, uint32
     ORR_TRY(orr_order_ops(program->order, arena, &order, err));
     orr_memory_weigh(program, arena, &w);
     orr_memory_static(&w, rank, &fixed);
-    walk at = {.w = &w, .rank = rank, .held = fixed.total};
+    walk at = {.w = &w, .rank = rank, .held = fixed.total - fixed.away, .away = fixed.away};
     uint32_t first = order.op_first[rank], count = order.op_first[rank + 1] - first;
     orr_memory_point *point = ORR_NEW_ARRAY(arena, orr_memory_point, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -82,7 +83,7 @@ orr_status orr_memory_trace(const orr_program *program, orr_arena *arena, uint32
     }
     *out = (orr_memory_timeline){.rank = rank,
                                  .count = count,
-                                 .static_bytes = fixed.total,
+                                 .static_bytes = fixed.total - fixed.away,
                                  .step_bytes = fixed.total + fixed.optimizer_temp,
                                  .point = point};
     return ORR_OK;

@@ -105,6 +105,7 @@ void orr_memory_judge(const orr_weighed *w, const orr_static *fixed, const orr_p
     for (uint32_t p = 0; p < ORR_PART_COUNT; p++) {
         out->part_bytes[p] = fixed->part[p];
     }
+    out->part_bytes[ORR_PART_BUFFERS] -= orr_memory_away(fixed, peak->worst);
     out->part_bytes[ORR_PART_ACTIVATIONS] += peak->activations;
     out->part_bytes[ORR_PART_TRANSIENT] += peak->transient;
     out->part_bytes[ORR_PART_LOGITS] += peak->logits;

@@ -719,6 +719,13 @@ static uint8_t enumerated(resolver *r, plan_key key, uint8_t stated, uint8_t oth
     return otherwise;
 }
 
+/* Recipes with scales of a tensor, or of 32 elements in a row, keep weights in fp8; those with
+ * scales of blocks, and 4-bit ones, keep 16-bit weights (Megatron-Bridge, mixed_precision.py). */
+static bool keeps_fp8_params(uint8_t precision) {
+    return precision == ORR_PRECISION_FP8 || precision == ORR_PRECISION_FP8_CS ||
+           precision == ORR_PRECISION_FP8_MX;
+}
+
 static void resolve_numeric(resolver *r, orr_plan *plan) {
     const plan_keys *k = &r->keys;
     const orr_software *software = r->out->software;
@@ -727,7 +734,8 @@ static void resolve_numeric(resolver *r, orr_plan *plan) {
     n->optimizer = enumerated(r, KEY_OPTIMIZER, k->optimizer, ORR_ADAM, "not stated");
     uint8_t resident = software->param_bytes >= 4 ? 4 : 2;
     n->param_bytes = bytes_of(r, KEY_PARAM_DTYPE, k->param_dtype, resident, "the software's");
-    bool fp8 = software->param_bytes == 1 && is_fp8(n->precision) && !is_stated(r, KEY_PARAM_DTYPE);
+    bool fp8 = software->param_bytes == 1 && keeps_fp8_params(n->precision) &&
+               !is_stated(r, KEY_PARAM_DTYPE);
     if (is_stated(r, KEY_FP8_PARAMS)) {
         fp8 = k->fp8_params;
     } else if (fp8) {

@@ -95,6 +95,7 @@ static void end_key(const linking *l, orr_object_what what, orr_object_key *key)
 
     key->layer.hidden = model->hidden;
     orr_variant own = {.fused_norm = key->variant.fused_norm,
+                       .norm_square = key->variant.norm_square,
                        .hidden_dropout = key->variant.hidden_dropout,
                        .grad_fp32 = key->variant.grad_fp32,
                        .fused_grad_accumulation = key->variant.fused_grad_accumulation,
@@ -400,9 +401,47 @@ static orr_status check_link(const orr_resolved *resolved, orr_err *err) {
     return ORR_OK;
 }
 
+/* Orders under a memory budget count in this share of what a micro-batch keeps. */
+enum { MEMORY_STEPS = 256 };
+
+static bool budgets_memory(uint8_t kind) {
+    return kind == ORR_SCHEDULE_ZB_1P || kind == ORR_SCHEDULE_ZB_2P || kind == ORR_SCHEDULE_ZB_AUTO;
+}
+
+/* What a backward leaves for the weight gradients, of what a forward keeps, in the chunk with the
+ * most layers: their programs count so too (schedules.md §3.3). */
+static void budget_memory(const orr_program *program, orr_schedule_spec *spec) {
+    const orr_chunk *chunk = &program->chunk_kind[0];
+    for (uint32_t k = 1; k < program->chunk_kind_count; k++) {
+        bool more = program->chunk_kind[k].layers > chunk->layers;
+        chunk = more ? &program->chunk_kind[k] : chunk;
+    }
+    double kept = 0, waits = 0;
+    for (uint32_t i = 0; i < chunk->part_count; i++) {
+        const orr_part *part = &chunk->part[i];
+        const orr_object *object = part->object;
+        if (object->key.what != ORR_OBJECT_LAYER) {
+            continue;
+        }
+        double plain = (double)(orr_object_saved(object, program->modules) - object->saved_loss);
+        kept += (part->count - part->checkpointed) * plain;
+        kept += part->checkpointed * (double)object->saved_input;
+        waits += part->count * (double)object->transient.pending_w;
+    }
+    double left = kept > 0 ? orr_min_f64(1, waits / kept) : 1;
+    spec->memory_f = MEMORY_STEPS;
+    spec->memory_w = (uint32_t)(left * MEMORY_STEPS + 0.5);
+    spec->memory_b = MEMORY_STEPS - spec->memory_w;
+    spec->memory_limit *= MEMORY_STEPS;
+}
+
 orr_status orr_link_order(orr_linker *linker, orr_arena *arena, const orr_plan *plan,
-                          const orr_durations *d, const orr_order **out, orr_err *err) {
+                          const orr_program *program, const orr_durations *d, const orr_order **out,
+                          orr_err *err) {
     orr_schedule_spec spec = orr_plan_schedule(plan);
+    if (budgets_memory(spec.kind)) {
+        budget_memory(program, &spec);
+    }
     return orr_linker_order(linker, arena, &spec, d, out, err);
 }
 
@@ -435,9 +474,8 @@ orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resol
 orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                     const orr_durations *d, orr_program *out, orr_err *err) {
     const orr_order *order = NULL;
-    ORR_TRY(check_link(resolved, err));
-    ORR_TRY(orr_link_order(linker, arena, &resolved->plan, d, &order, err));
     ORR_TRY(orr_link_chunks(linker, arena, resolved, out, err));
+    ORR_TRY(orr_link_order(linker, arena, &resolved->plan, out, d, &order, err));
     out->order = order;
     return ORR_OK;
 }

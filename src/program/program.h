@@ -258,11 +258,13 @@ orr_status orr_linker_object(orr_linker *linker, const orr_object_key *key, cons
 orr_status orr_link(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                     const orr_durations *d, orr_program *out, orr_err *err);
 
-/* The two halves of orr_link: what the chunks run (order stays NULL), and the order. */
+/* The two halves of orr_link: what the chunks run (order stays NULL), and the order, which under a
+ * memory budget asks what the chunks keep. */
 orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                            orr_program *out, orr_err *err);
 orr_status orr_link_order(orr_linker *linker, orr_arena *arena, const orr_plan *plan,
-                          const orr_durations *d, const orr_order **out, orr_err *err);
+                          const orr_program *program, const orr_durations *d, const orr_order **out,
+                          orr_err *err);
 
 /* Fits chunk kinds, linked for a plan, to one that differs in recompute alone; returns the modules
  * recomputed everywhere. saved_bytes, and recompute_bytes without checkpoints, are left as they

@@ -31,7 +31,9 @@ void orr_keep_norm(orr_builder *b, uint16_t module, uint64_t tokens, uint64_t wi
         orr_keep(b, module, ORR_N_T_STATS, 4 * tokens, dropped, 0);
     } else {
         orr_keep(b, module, ORR_N_T_X32, 4 * elements, dropped, 0);
-        orr_keep(b, module, ORR_N_T_SQUARE, 4 * elements, dropped, 0);
+        if (b->key->variant.norm_square) {
+            orr_keep(b, module, ORR_N_T_SQUARE, 4 * elements, dropped, 0);
+        }
         orr_keep(b, module, ORR_N_T_NORMALISED, 2 * elements, dropped, 0);
         orr_keep(b, module, ORR_N_T_STATS, 4 * tokens, dropped, 0);
     }
@@ -339,7 +341,9 @@ static void keep_moe(orr_builder *b) {
 static void keep_sac(orr_builder *b) {
     const orr_sizes *z = &b->size;
     orr_keep(b, ORR_N_FC1, ORR_N_T_W1, 2 * z->n * z->ffn, LAYER, SAC);
-    orr_keep(b, ORR_N_FC2, ORR_N_T_W2, 2 * z->sharded * z->h, LAYER, SAC);
+    if (!b->key->variant.fused_activation) { /* a compiler drops what nobody reads */
+        orr_keep(b, ORR_N_FC2, ORR_N_T_W2, 2 * z->sharded * z->h, LAYER, SAC);
+    }
 }
 
 static void keep_dropout(orr_builder *b, uint16_t module, uint32_t dropped) {

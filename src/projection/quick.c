@@ -260,8 +260,8 @@ static orr_status find_order(orr_quick *quick, orr_err *err) {
         d = orr_stage_durations(&quick->times);
     }
     orr_arena_reset(quick->work);
-    ORR_TRY(orr_link_order(quick->engine->linker, quick->work, plan, by_time ? &d : NULL,
-                           &quick->program.order, err));
+    ORR_TRY(orr_link_order(quick->engine->linker, quick->work, plan, &quick->program,
+                           by_time ? &d : NULL, &quick->program.order, err));
     quick->ordered = true;
     return ORR_OK;
 }

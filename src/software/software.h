@@ -85,7 +85,8 @@ typedef struct orr_variant {
     uint8_t capacity; /* of a plan: experts' rows are padded to a capacity, the rest dropped */
     uint8_t einsum_dispatch; /* tokens reach padded experts through products with one-hot masks */
     uint8_t static_rows;     /* shapes are compiled: dropless experts work in worst-case buffers */
-    uint8_t reserved[2];
+    uint8_t norm_square;     /* an eager RMSNorm keeps the fp32 square as well (PyTorch 1) */
+    uint8_t reserved[1];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
@@ -105,6 +106,7 @@ typedef struct orr_software {
     uint8_t graphs;               /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
     uint8_t grads_live;           /* parameter gradients persist: memory moment D */
     uint8_t optimizer_foreach;    /* temporaries of a whole shard at the step */
+    uint8_t gathers_matrices;     /* sharded parameters are gathered weight by weight */
     uint8_t param_bytes;          /* resident parameter: 2, or 4 for fp32 shards */
     uint8_t known;                /* 0: the default for unknown software, wide intervals */
     uint8_t assumed;
@@ -139,6 +141,7 @@ typedef struct orr_software {
     double ddp_bucket_bytes;        /* flat buckets per parameter when dp > 1 */
     double fp32_accumulation_bytes; /* unsharded fp32 copy per parameter */
     double loss_fwd_bytes, loss_bwd_bytes, loss_previous_bytes; /* per logit; 0: by the kernel */
+    double loss_cut_bytes;                       /* more of both where TP cuts the vocabulary */
     double fsdp_unit_bytes, fsdp_root_bytes;     /* gathered buffers per parameter of unit / root */
     double dynamic_factor;                       /* reserved / allocated of what is not static */
     double unsharded_nh_bytes;                   /* per token and hidden x (1 - 1/t) */

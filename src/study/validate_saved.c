@@ -61,6 +61,9 @@ static void read_mlp(const orr_tree *config, orr_mlp *mlp, orr_variant *variant)
 static void read_variant(const orr_tree *config, orr_variant *variant) {
     bool eager = says(config, "impl", "eager");
     variant->fused_norm = variant->fused_activation = variant->fused_rope = !eager;
+    /* Counted on PyTorch 1.13 where a case does not say. */
+    const char *torch = orr_tree_text(orr_tree_get(config, "torch"), "1.13");
+    variant->norm_square = strncmp(torch, "1.", 2) == 0;
     if (says(config, "attn", "flash")) {
         variant->attention = ORR_KERNEL_FLASH;
     } else if (!eager) {

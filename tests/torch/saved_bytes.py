@@ -125,7 +125,8 @@ def stream(*shape):
     return torch.randn(*shape, dtype=BF16).requires_grad_()
 
 
-COMMON = {"drop": 0.0, "attn_drop": 0.0, "tp": 1, "sp": False, "recompute": []}
+COMMON = {"drop": 0.0, "attn_drop": 0.0, "tp": 1, "sp": False, "recompute": [],
+          "torch": torch.__version__}
 
 
 def llama_case(name, s, b, h, heads, kv_heads, ffn):
