@@ -326,6 +326,14 @@ static void bridge_write(exporter *x) {
             orr_export_text(x, "mixed_precision", presets[i][1]);
         }
     }
+    const orr_tree *lora = orr_export_node(x, "lora");
+    if (orr_tree_kind_of(lora) == ORR_TREE_MAP) {
+        const orr_tree *targets = orr_tree_get(lora, "targets");
+        orr_export_int(x, "peft.dim", orr_tree_int(orr_tree_get(lora, "rank"), 0));
+        if (targets != NULL) {
+            orr_export_set(x, "peft.target_modules", orr_tree_copy(x->arena, targets));
+        }
+    }
     const orr_tree *card = x->model;
     if (card == NULL) {
         return;

@@ -121,9 +121,11 @@ static const char *const models[][3] = {
 };
 
 static bool is_torchtitan(const orr_tree *tree) {
-    return (orr_tree_path(tree, "model.flavor") != NULL ||
-            orr_tree_path(tree, "model_spec.flavor") != NULL) &&
-           orr_tree_path(tree, "training.seq_len") != NULL;
+    bool named = orr_tree_path(tree, "model.flavor") != NULL ||
+                 orr_tree_path(tree, "model_spec.flavor") != NULL;
+    bool split = orr_tree_kind_of(orr_tree_get(tree, "parallelism")) == ORR_TREE_MAP &&
+                 orr_tree_kind_of(orr_tree_get(tree, "activation_checkpoint")) == ORR_TREE_MAP;
+    return (named || split) && orr_tree_path(tree, "training.seq_len") != NULL;
 }
 
 static void put_model(importer *im, const orr_tree *tree) {

@@ -394,9 +394,11 @@ static void pipeline_keys(megatron *m) {
     }
 }
 
+/* A model that the file does not describe may have them: what it says of them is kept. */
 static bool has_experts(const megatron *m) {
     return orr_megatron_int(m, "num-experts") > 0 ||
-           (m->ground->by_name && orr_megatron_int(m, "expert-model-parallel-size") > 1);
+           (orr_megatron_given(m, "num-layers") == NULL &&
+            orr_megatron_int(m, "expert-model-parallel-size") > 1);
 }
 
 static void split_keys(megatron *m) {

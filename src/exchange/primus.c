@@ -161,6 +161,16 @@ static void add_defaults(importer *im, settings *list, const char *const rows[][
     }
 }
 
+/* Sizes enough for a model of their own. */
+static bool is_complete(const orr_tree *overrides) {
+    static const char *const needed[] = {"num_layers", "hidden_size", "num_attention_heads"};
+    bool all = true;
+    for (size_t i = 0; i < 3; i++) {
+        all = all && orr_tree_kind_of(orr_tree_get(overrides, needed[i])) != ORR_TREE_NULL;
+    }
+    return all;
+}
+
 orr_status orr_primus_import(importer *im, const orr_tree *tree, const char *path, orr_err *err) {
     const orr_tree *trainer = trainer_of(tree);
     const char *framework = orr_tree_text(orr_tree_get(trainer, "framework"), "megatron");
@@ -190,9 +200,10 @@ orr_status orr_primus_import(importer *im, const orr_tree *tree, const char *pat
         ORR_TRY(add_chain(im, &list, card, found, 0, err));
     }
     megatron_ground ground = {.model_name = without_suffix(im->arena, model),
-                              .by_name = card == NULL && model[0] != '\0' && unknown == NULL,
+                              .by_name = card == NULL && model[0] != '\0' && unknown == NULL &&
+                                         !is_complete(overrides),
                               .software = "primus-rocm"};
-    if (card == NULL) {
+    if (ground.by_name) {
         add_defaults(im, &list, model_defaults, sizeof model_defaults / sizeof *model_defaults);
     }
     add_settings(im, &list, overrides);
