@@ -27,6 +27,9 @@ ORR_API char *orr_report_heatmap(orr_arena *arena, const orr_tree *envelope);
  * as in the result of the command. */
 ORR_API char *orr_report_gantt(orr_arena *arena, const orr_tree *result);
 
+/* Where the peak goes (result.waterfall of project) as an SVG chart. */
+ORR_API char *orr_report_waterfall(orr_arena *arena, const orr_tree *result);
+
 /* The result of a search (tune) as SVG: speed against memory of the front, and how far the seed
  * planner came. */
 ORR_API char *orr_report_front(orr_arena *arena, const orr_tree *result);

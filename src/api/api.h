@@ -171,6 +171,8 @@ orr_status orr_job_anchor(orr_job *job, const orr_tree *keys, const orr_resolved
                           orr_anchor *anchor, orr_err *err);
 orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const orr_anchor *anchor,
                               const orr_projection *after, orr_err *err);
+/* result.waterfall, and the SVG that the call asks for. */
+orr_status orr_job_put_waterfall(orr_job *job, const orr_projection *projection, orr_err *err);
 /* Tokens/s/GPU that a log's figures mean for a plan: printed, or by step time, or by rate of
  * samples; 0: it prints none of them. */
 double orr_log_rate(const orr_run_log *log, const orr_resolved *plan);

@@ -172,6 +172,8 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     if ((command->args & ORR_ARGS_TRAINING) != 0) {
         orr_training_arguments(arena, fields);
+        add_field(arena, fields, "svg", "text", AS_FLAG,
+                  "write where the peak goes, cause by cause, as SVG to this path");
     }
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
         add_field(arena, fields, "rank", "text", AS_FLAG,

@@ -227,6 +227,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         job->result = orr_projection_write(job->arena, &projection);
         put_fit(job->arena, verdict, &projection.memory, NULL);
         ORR_TRY(orr_job_put_anchor(job, &resolved, &anchor, &projection, err));
+        ORR_TRY(orr_job_put_waterfall(job, &projection, err));
         ORR_TRY(orr_job_put_training(job, &projection, err));
         ORR_TRY(orr_job_put_evidence(job, &resolved, err));
         ORR_TRY(orr_job_advise(job, &resolved, err));

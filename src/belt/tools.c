@@ -125,6 +125,8 @@ orr_status orr_belt_explain(const orr_oracle *oracle, orr_arena *arena, const or
     if (plan.legal) {
         explain_time(arena, &plan, out);
         explain_memory(arena, &plan, out);
+        (void)orr_tree_put(arena, out, "waterfall",
+                           orr_tree_copy(arena, orr_tree_path(plan.envelope, "result.waterfall")));
     }
     (void)orr_tree_put(arena, out, "verdict",
                        orr_tree_copy(arena, orr_tree_path(plan.envelope, "result.verdict")));

@@ -50,6 +50,11 @@ orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, d
 orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
                          uint32_t kernels);
 
+/* The data sheet's peak for a format, or for the one that the device falls back to, and how many
+ * times longer products take at the clock that training sustains. */
+double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype);
+double orr_cost_sustained(const orr_cost_table *table, orr_dtype dtype);
+
 /* Where a price comes from. */
 typedef enum orr_cost_how { ORR_BY_MODEL = 0, ORR_BY_NEIGHBOURS, ORR_BY_EXACT } orr_cost_how;
 typedef struct orr_measured {

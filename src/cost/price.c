@@ -156,6 +156,14 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     return cost;
 }
 
+double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype) {
+    return table->gemm[dtype].machine.peak_flops;
+}
+
+double orr_cost_sustained(const orr_cost_table *table, orr_dtype dtype) {
+    return (1 + table->gemm[dtype].constants.throttle) * table->arch->gemm_sustained;
+}
+
 static orr_cost price_gemm_once(const orr_cost_table *table, const orr_op *op) {
     const orr_memo_key key = {.m = op->shape.gemm.m,
                               .n = op->shape.gemm.n,

@@ -124,6 +124,37 @@ orr_status orr_project_replay(orr_engine *engine, orr_arena *arena, const orr_re
  * NULL when there is none for its accelerator. */
 orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                                 orr_tree **out, orr_err *err);
+/* From what the data sheet's peak would take to the step, cause by cause; sums to step_s. */
+typedef enum orr_fall {
+    ORR_FALL_PEAK = 0,  /* model FLOPs, causal, at the peak of the plan's format */
+    ORR_FALL_FORMATS,   /* products in slower formats, padding, what model FLOPs leave out */
+    ORR_FALL_CLOCK,     /* the clock that training sustains */
+    ORR_FALL_SHAPES,    /* matrix products: tiles, waves, depth, grouping */
+    ORR_FALL_ATTENTION, /* attention kernels beyond peak */
+    ORR_FALL_MEMORY,    /* memory-bound ops, loss included */
+    ORR_FALL_IMBALANCE, /* uneven routing to experts; compute of the slowest rank over the mean's */
+    ORR_FALL_RECOMPUTE,
+    ORR_FALL_HOST,
+    ORR_FALL_TP, /* exposed communication from here */
+    ORR_FALL_CP,
+    ORR_FALL_EP,
+    ORR_FALL_PP,
+    ORR_FALL_DP,
+    ORR_FALL_BUBBLE,
+    ORR_FALL_OPTIMIZER,
+    ORR_FALL_JITTER,
+    ORR_FALL_COUNT
+} orr_fall;
+typedef struct orr_waterfall {
+    double fall_s[ORR_FALL_COUNT];
+} orr_waterfall;
+orr_status orr_project_waterfall(orr_engine *engine, orr_arena *arena,
+                                 const orr_projection *projection, orr_waterfall *out,
+                                 orr_err *err);
+/* List of {what, time_s, until_s, tflops_per_gpu, is}: until_s and the rate after each cause. */
+orr_tree *orr_waterfall_write(orr_arena *arena, const orr_projection *projection,
+                              const orr_waterfall *waterfall);
+
 /* The run that trains on so many tokens with steps of this plan, for orr_goodput_find; low and
  * high: 90 % interval of tokens/s/GPU, 0 without. */
 orr_goodput_run orr_project_run(const orr_resolved *resolved, double tokens, double step_s,

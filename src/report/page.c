@@ -165,6 +165,8 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_measure(&page, envelope);
     } else if (strcmp(schema, "orrery.project/1") == 0) {
         orr_render_project(&page, envelope);
+    } else if (strcmp(schema, "orrery.explain/1") == 0) {
+        orr_render_explain(&page, envelope);
     } else if (strcmp(schema, "orrery.memory/1") == 0 || strcmp(schema, "orrery.check/1") == 0) {
         orr_render_memory(&page, envelope);
     } else if (strcmp(schema, "orrery.validate/1") == 0) {

@@ -437,6 +437,9 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
         add_anchor(page, orr_tree_get(result, "anchor"));
         add_waterfall(page, result);
         add_provenance(page, result);
+        if (page->options.verbose) {
+            orr_render_waterfall(page, orr_tree_get(result, "waterfall"));
+        }
         orr_render_training(page, orr_tree_get(result, "training"));
         orr_render_evidence(page, orr_tree_get(result, "evidence"));
         orr_render_memory_bars(page, orr_tree_get(result, "memory"));
