@@ -188,8 +188,8 @@ int orr_measure_step(orr_measurer *m) {
     }
     s->m = m;
     s->program = &program;
-    s->stride = plan->gpus / plan->pipe.pp;
-    s->stage = m->identity.rank / s->stride;
+    s->stride = orr_plan_stage_stride(plan);
+    s->stage = m->identity.rank / s->stride % plan->pipe.pp;
     s->hop_bytes =
         2 * orr_plan_tokens(plan) * resolved->model->hidden / (plan->split.sp ? plan->split.tp : 1);
     int status = time_steps(s);

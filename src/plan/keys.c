@@ -20,6 +20,7 @@ static const char *const grad_dtypes[] = {"fp32", "bf16", NULL};
 static const char *const param_dtypes[] = {"bf16", "fp32", NULL};
 static const char *const master_dtypes[] = {"fp32", "16bit", "none", NULL};
 static const char *const moment_dtypes[] = {"fp32", "bf16", "fp16", "fp8", "none", NULL};
+static const char *const orders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", NULL};
 static const char *const base_dtypes[] = {"16bit", "int8", "nf4", "nf4-double", NULL};
 static const char *const optimizers[] = {"adam", "adam8bit", "muon", NULL};
 
@@ -142,6 +143,9 @@ static const orr_field fields[KEY_COUNT] = {
              "Low-rank adapters beside frozen weights: a rank, RANK:TARGETS (as 16:q+v), or {rank, "
              "alpha, targets}; targets: all-linear (default), attention, mlp, q, k, v, o, gate, "
              "up, down, or qkv and fc1 for one adapter on a fused product; default none."),
+    KEY(KEY_ORDER, "rank_order", ENUM, order, 0, 0, orders, NULL,
+        "Order of ranks, nearest neighbours first: stages outermost, or inside data "
+        "parallelism; decides which network a group crosses; default tp-cp-ep-dp-pp."),
     ENUM_KEY(KEY_BASE_DTYPE, base_dtype, base_dtypes,
              "Format that frozen linears rest in under lora; nf4 is four bits and a scale each 64 "
              "weights; default 16bit."),

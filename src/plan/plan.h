@@ -53,6 +53,9 @@ typedef enum orr_module {
 } orr_module;
 typedef enum orr_cp_kind { ORR_CP_RING = 0, ORR_CP_ALLGATHER = 1, ORR_CP_A2A = 2 } orr_cp_kind;
 typedef enum orr_optimizer { ORR_ADAM = 0, ORR_ADAM8BIT = 1, ORR_MUON = 2 } orr_optimizer;
+/* Neighbours in rank order, innermost first. Pipeline stages outermost, or inside data parallelism:
+ * then replicas lie further apart and stages nearer. */
+typedef enum orr_rank_order { ORR_ORDER_PP_LAST = 0, ORR_ORDER_DP_LAST = 1 } orr_rank_order;
 typedef enum orr_overlap_bit {
     ORR_OVERLAP_TP = 1 << 0,
     ORR_OVERLAP_DP = 1 << 1,
@@ -81,7 +84,7 @@ typedef struct orr_pipe {
     uint8_t placement;                  /* orr_placement */
     uint32_t first_layers, last_layers; /* ORR_SPLIT_COUNTS */
     uint32_t memory_limit;              /* schedules with a budget */
-    uint32_t reserved;
+    uint32_t order;                     /* orr_rank_order */
     uint64_t layout_hash; /* of orr_plan.layout, which it stands for in memo keys; 0: none */
 } orr_pipe;
 typedef struct orr_batch {
@@ -183,6 +186,10 @@ uint32_t orr_plan_expert_shards(const orr_plan *plan); /* gpus / (etp ep pp) */
 uint64_t orr_plan_adapter_params(const orr_model *model, const orr_lora *lora);
 /* Bytes a frozen weight of a linear rests in, scales included. */
 double orr_base_bytes(uint8_t base);
+/* Ranks from one stage to the next. */
+uint32_t orr_plan_stage_stride(const orr_plan *plan);
+/* How many times further apart than with stages outermost replicas are. */
+uint32_t orr_plan_replica_stretch(const orr_plan *plan);
 /* Tokens of a micro-batch on a rank outside sequence-parallel regions: seq*mbs/cp. */
 uint64_t orr_plan_tokens(const orr_plan *plan);
 /* The schedule module's key of this plan. */

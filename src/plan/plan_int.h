@@ -66,6 +66,7 @@ typedef enum plan_key {
     KEY_OFFLOAD_OPTIMIZER,
     KEY_LORA,
     KEY_BASE_DTYPE,
+    KEY_ORDER,
     KEY_COUNT
 } plan_key;
 
@@ -90,6 +91,7 @@ typedef struct plan_keys {
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer;
     uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype, base_dtype;
+    uint8_t order;
 } plan_keys;
 
 /* Value of plan_keys.schedule: a plan cannot give ops, so that slot of the names is free. */

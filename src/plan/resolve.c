@@ -663,6 +663,7 @@ static void resolve_pipe(resolver *r, orr_plan *plan) {
     resolve_layout(r, plan);
     pipe->group = k->group;
     pipe->memory_limit = k->memory_limit;
+    pipe->order = is_stated(r, KEY_ORDER) ? k->order : ORR_ORDER_PP_LAST;
     resolve_vpp(r, plan);
     if (r->schedule_known) {
         pipe->schedule = k->schedule;

@@ -40,6 +40,22 @@ static bool moe_flags(const orr_resolved *r, rule_note *note) {
                         r->model->name);
 }
 
+/* One pipeline group for both views of the ranks takes one stride, so equally many replicas. */
+static bool ep_order(const orr_resolved *r, rule_note *note) {
+    const orr_plan *p = &r->plan;
+    uint64_t dense = (uint64_t)p->split.tp * p->split.cp;
+    if (p->pipe.order != ORR_ORDER_DP_LAST || p->pipe.pp == 1 || !is_moe(r->model) ||
+        expert_group(&p->split) == dense) {
+        return false;
+    }
+    orr_rule_hint(note, "use rank_order tp-cp-ep-dp-pp, or ep x etp = %llu",
+                  (unsigned long long)dense);
+    return orr_rule_say(note,
+                        "with stages inside data parallelism, ep %u x etp %u has to be tp %u x cp "
+                        "%u: experts and the rest have one pipeline",
+                        p->split.ep, p->split.etp, p->split.tp, p->split.cp);
+}
+
 static const orr_layer *bad_experts(const orr_model *model, uint32_t ep) {
     for (uint32_t i = 0; i < model->kind_count; i++) {
         if (model->kind[i].mlp.experts % ep != 0) {
@@ -207,6 +223,8 @@ static bool overlap_dispatch(const orr_resolved *r, rule_note *note) {
 /* ---- table ---------------------------------------------------------------------------------- */
 
 static const plan_rule rules[] = {
+    {"MOE-ORDER-01", ORR_RULE_DOES_NOT_START,
+     "with stages inside data parallelism, experts have as many replicas as the rest", ep_order},
     {"MOE-EP-01", ORR_RULE_ILLEGAL, "ep and etp go with experts", ep_dense},
     {"MOE-EP-02", ORR_RULE_ILLEGAL, "ep divides the experts", ep_experts},
     {"MOE-EP-03", ORR_RULE_ILLEGAL, "ep x etp divides the ranks of a stage, tp x cp x dp",

@@ -11,6 +11,15 @@ uint32_t orr_plan_expert_shards(const orr_plan *plan) {
     return plan->shard.group != 0 ? orr_min_u32(all, plan->shard.group) : all;
 }
 
+uint32_t orr_plan_replica_stretch(const orr_plan *plan) {
+    return plan->pipe.order == ORR_ORDER_DP_LAST ? orr_max_u32(1, plan->pipe.pp) : 1;
+}
+
+uint32_t orr_plan_stage_stride(const orr_plan *plan) {
+    return plan->pipe.order == ORR_ORDER_DP_LAST ? plan->split.tp * plan->split.cp
+                                                 : plan->gpus / orr_max_u32(1, plan->pipe.pp);
+}
+
 uint64_t orr_plan_tokens(const orr_plan *plan) {
     return (uint64_t)plan->batch.seq * plan->batch.mbs / orr_max_u32(1, plan->split.cp);
 }

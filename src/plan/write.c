@@ -64,6 +64,7 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .optimizer = p->numeric.optimizer,
         .lora = orr_lora_write(arena, &p->lora),
         .base_dtype = p->lora.base,
+        .order = (uint8_t)p->pipe.order,
         .grad_dtype = orr_plan_dtype_index(KEY_GRAD_DTYPE, p->numeric.grad_bytes),
         .param_dtype =
             orr_plan_dtype_index(KEY_PARAM_DTYPE, fp8_params ? 2 : p->numeric.param_bytes),
@@ -102,7 +103,9 @@ orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved) {
         const char *key = orr_tree_key(all, i);
         bool idle = resolved->plan.lora.rank == 0 && resolved->plan.lora.base == ORR_BASE_16BIT &&
                     strcmp(key, orr_plan_key_name(KEY_BASE_DTYPE)) == 0;
-        if (!idle && !says_nothing(orr_tree_at(all, i))) {
+        bool usual = resolved->plan.pipe.order == ORR_ORDER_PP_LAST &&
+                     strcmp(key, orr_plan_key_name(KEY_ORDER)) == 0;
+        if (!idle && !usual && !says_nothing(orr_tree_at(all, i))) {
             orr_tree_put(arena, out, key, orr_tree_copy(arena, orr_tree_at(all, i)));
         }
     }

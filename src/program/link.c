@@ -52,6 +52,7 @@ static void common_key(const orr_plan *plan, orr_object_key *key) {
     key->mbs = plan->batch.mbs;
     key->seq = plan->batch.seq;
     key->dp_shards = shards_of(plan);
+    key->replica_stretch = key->dp_shards > 1 ? orr_plan_replica_stretch(plan) : 1;
     key->numeric.precision = plan->numeric.precision;
     if (key->dp_shards > 1) { /* what a reduce-scatter carries */
         const orr_numeric *n = &plan->numeric;

@@ -140,7 +140,8 @@ typedef struct orr_object_key {
     orr_layer layer;
     orr_split split;
     uint32_t mbs, seq;
-    uint32_t dp_shards; /* FSDP and ZeRO-3: ranks that parameters are sharded over; else 1 */
+    uint32_t replica_stretch; /* with dp_shards > 1, see orr_plan_replica_stretch; else 1 */
+    uint32_t dp_shards;       /* FSDP and ZeRO-3: ranks that parameters are sharded over; else 1 */
     orr_numeric numeric;
     orr_lora lora; /* ends: rank 1 says that they are frozen */
     orr_variant variant;

@@ -1,5 +1,6 @@
 /* FSDP and ZeRO-3: parameters are gathered for the forward and again for the backward, gradients
  * scattered, on a stream of their own. steptime.md §2.11, memory.md §6.3. */
+#include "base/num.h"
 #include "program/lower_int.h"
 
 /* Frozen weights travel as they rest, and bring no gradients. */
@@ -31,11 +32,13 @@ void orr_lower_shards(orr_builder *b) {
     }
     b->modules = 0; /* the backward's gather serves a recomputation too */
     const orr_params *p = &b->params;
+    uint32_t apart = orr_max_u32(1, b->key->replica_stretch);
     add_unit(b, ORR_N_FSDP_DENSE, p->dense,
-             frozen_bytes(b, p->frozen_dense, p->frozen_linear_dense), (uint32_t)shards, split->tp);
+             frozen_bytes(b, p->frozen_dense, p->frozen_linear_dense), (uint32_t)shards,
+             split->tp * apart);
     /* The same ranks, cut by expert parallelism instead of tensor parallelism. */
     uint64_t expert_grid = (uint64_t)split->etp * split->ep;
     add_unit(b, ORR_N_FSDP_EXPERT, p->expert,
              frozen_bytes(b, p->frozen_expert, p->frozen_linear_expert),
-             (uint32_t)(shards * split->tp / expert_grid), (uint32_t)expert_grid);
+             (uint32_t)(shards * split->tp / expert_grid), (uint32_t)expert_grid * apart);
 }

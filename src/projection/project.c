@@ -92,7 +92,7 @@ void orr_time_hops(const orr_program *program, const orr_cost_table *table,
                    orr_stage_times *times) {
     const orr_resolved *resolved = program->resolved;
     const orr_plan *plan = &resolved->plan;
-    uint32_t pp = plan->pipe.pp, stride = plan->gpus / pp;
+    uint32_t pp = plan->pipe.pp, stride = orr_plan_stage_stride(plan);
     uint32_t domain = resolved->cluster->tier[0].gpus;
     double whole = 2.0 * (double)orr_plan_tokens(plan) * resolved->model->hidden;
     bool gathers = !plan->split.sp && resolved->software->p2p_scatter && plan->split.tp > 1;

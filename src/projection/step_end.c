@@ -32,6 +32,21 @@ typedef struct groups {
     orr_group replicas; /* shard groups that hold the same shard: an all-reduce across them */
 } groups;
 
+/* Context-parallel neighbours times replicas. With stages in between, the two are apart. */
+static orr_group dense_group(const orr_resolved *resolved, uint32_t size) {
+    const orr_plan *plan = &resolved->plan;
+    uint32_t apart = orr_plan_replica_stretch(plan), cp = plan->split.cp;
+    if (apart == 1 || cp == 1 || size % cp != 0) {
+        return orr_cluster_group(resolved->cluster, size, plan->split.tp * apart);
+    }
+    orr_group near = orr_cluster_group(resolved->cluster, cp, plan->split.tp);
+    orr_group far = orr_cluster_group(resolved->cluster, size / cp, plan->split.tp * cp * apart);
+    orr_group both = {.size = size, .inner = near.inner * far.inner};
+    both.domains = (uint32_t)orr_div_up_u64(size, both.inner);
+    both.rivals = orr_max_u32(1, far.rivals / near.inner);
+    return both;
+}
+
 static groups data_parallel_groups(const orr_resolved *resolved) {
     const orr_plan *plan = &resolved->plan;
     uint32_t replicas = plan->shard.dp * plan->split.cp;
@@ -39,12 +54,13 @@ static groups data_parallel_groups(const orr_resolved *resolved) {
     uint32_t expert_shards = orr_plan_expert_shards(plan);
     bool sharded = plan->shard.kind != ORR_SHARD_NONE;
     uint32_t inner = sharded ? shards : replicas;
+    uint32_t apart = orr_plan_replica_stretch(plan);
     groups g;
-    g.dense = orr_cluster_group(resolved->cluster, inner, plan->split.tp);
-    g.expert =
-        orr_cluster_group(resolved->cluster, expert_shards, plan->split.etp * plan->split.ep);
+    g.dense = dense_group(resolved, inner);
+    g.expert = orr_cluster_group(resolved->cluster, expert_shards,
+                                 plan->split.etp * plan->split.ep * apart);
     g.replicas = orr_cluster_group(resolved->cluster, inner == 0 ? 1 : replicas / inner,
-                                   plan->split.tp * inner);
+                                   plan->split.tp * inner * apart);
     return g;
 }
 

@@ -75,6 +75,19 @@ static void counts_follow_from_each_other(void **state) {
     assert_int_equal(r.cluster->gpus_per_node, 4);
 }
 
+/* Which neighbours a group has follows from the order of ranks. */
+static void rank_orders_move_stages_and_replicas(void **state) {
+    (void)state;
+    orr_resolved r = resolve(BASE "gpus: 64\ntp: 2\npp: 4\ncp: 2\n");
+    assert_int_equal(orr_plan_stage_stride(&r.plan), 16);
+    assert_int_equal(orr_plan_replica_stretch(&r.plan), 1);
+    r = resolve(BASE "gpus: 64\ntp: 2\npp: 4\ncp: 2\nrank_order: tp-cp-ep-pp-dp\n");
+    assert_int_equal(orr_plan_stage_stride(&r.plan), 4);
+    assert_int_equal(orr_plan_replica_stretch(&r.plan), 4);
+    orr_tree *keys = orr_plan_write(arena, &r);
+    assert_string_equal(orr_tree_text(orr_tree_get(keys, "rank_order"), ""), "tp-cp-ep-pp-dp");
+}
+
 static void every_default_is_written_down(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -351,6 +364,7 @@ static void every_key_is_described(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counts_follow_from_each_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rank_orders_move_stages_and_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_default_is_written_down, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_stated_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schedules_imply_chunks, set_up, tear_down),
