@@ -11,8 +11,8 @@
 #include "study/study.h"
 
 typedef struct validate_args {
-    const char *runs, *models, *tiers, *oom, *saved_bytes, *schedules, *kernels, *csv, *heatmap,
-        *expect;
+    const char *runs, *models, *tiers, *oom, *saved_bytes, *layouts, *schedules, *kernels, *csv,
+        *heatmap, *expect;
     uint8_t class;
     bool anchored, memory, ablate;
 } validate_args;
@@ -42,6 +42,8 @@ static const orr_field fields[] = {
     SWITCH(memory, "judge peak memory and verdicts instead of throughput"),
     PATH(oom, "table of configurations that failed (oom.csv); with memory"),
     PATH(saved_bytes, "cases of bytes kept for backward, as counted in PyTorch (cases.json)"),
+    PATH(layouts, "buffers of the distributed optimizer, as Megatron lays them out "
+                  "(distopt_layout.json)"),
     PATH(schedules, "folder of recorded schedules (JSON vectors)"),
     PATH(kernels, "table of measured kernels or collectives (.csv or .csv.gz)"),
     {.name = "class",
@@ -69,12 +71,13 @@ static bool progress(void *user, double done, double total) {
 }
 
 static orr_status check_forms(const validate_args *args, orr_err *err) {
-    int forms = (args->runs != NULL) + (args->saved_bytes != NULL) + (args->schedules != NULL) +
-                (args->kernels != NULL);
+    int forms = (args->runs != NULL) + (args->saved_bytes != NULL) + (args->layouts != NULL) +
+                (args->schedules != NULL) + (args->kernels != NULL);
     if (forms != 1) {
         orr_status status =
             orr_fail(err, ORR_E_USAGE,
-                     "validate needs exactly one of --runs, --saved-bytes, --schedules, --kernels");
+                     "validate needs exactly one of --runs, --saved-bytes, --layouts, --schedules, "
+                     "--kernels");
         orr_hint(err, "the set that comes with orrery: --runs data/validation/runs.csv --models "
                       "data/validation/models.json --tiers data/validation/tiers.csv");
         return status;
@@ -101,6 +104,9 @@ static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
     }
     if (args->saved_bytes != NULL) {
         return orr_study_saved_bytes(job->arena, args->saved_bytes, &job->result, err);
+    }
+    if (args->layouts != NULL) {
+        return orr_study_layouts(job->arena, args->layouts, &job->result, err);
     }
     if (args->schedules != NULL) {
         return orr_study_schedules(job->arena, args->schedules, &job->result, err);

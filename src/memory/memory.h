@@ -134,4 +134,31 @@ typedef struct orr_replay {
 void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t rank,
                        bool expandable_segments, orr_replay *out);
 
+/* ---- buffers of the distributed optimizer (memory.md §2.1) ----------------------------------- */
+
+/* Tensors of one buffer in registration order; the walk goes over them from the back. */
+typedef struct orr_buffer_spec {
+    const orr_param_tensor *tensor;
+    uint32_t tensor_count;
+    uint64_t shards;          /* data-parallel ranks that share it */
+    uint64_t bucket_elements; /* a bucket closes once it holds so many; 0: one bucket */
+    bool busbw_padding;       /* buckets padded for large collectives too */
+    const uint8_t *alone; /* per tensor: takes a bucket of its own (shared embedding), or NULL */
+} orr_buffer_spec;
+
+/* Where things lie, in elements. The arrays are the caller's or NULL: range of each tensor (repeats
+ * counted one by one) and its bucket, and the buckets, of which at most max_buckets are written. */
+typedef struct orr_buffer_layout {
+    uint64_t total; /* padded */
+    uint64_t shard; /* of one rank */
+    uint32_t bucket_count;
+    uint64_t (*range)[2];
+    uint32_t *bucket_of;
+    uint64_t (*bucket)[2];
+    uint64_t *bucket_unpadded;
+    uint32_t max_buckets;
+} orr_buffer_layout;
+
+void orr_buffer_lay_out(const orr_buffer_spec *spec, orr_buffer_layout *out);
+
 #endif

@@ -363,10 +363,22 @@ static void add_saved(orr_page *page, const orr_tree *envelope) {
     }
 }
 
+static void add_layouts(orr_page *page, const orr_tree *envelope) {
+    orr_page_add(page, "%lld of %lld layouts identical\n", whole(envelope, "summary.identical"),
+                 whole(envelope, "summary.layouts"));
+    const orr_tree *failures = orr_tree_get(envelope, "failures");
+    for (size_t i = 0; i < orr_tree_size(failures); i++) {
+        const orr_tree *one = orr_tree_at(failures, i);
+        orr_page_add(page, "  layout %lld: %s\n", whole(one, "layout"), text(one, "what"));
+    }
+}
+
 void orr_render_validate(orr_page *page, const orr_tree *envelope) {
     const orr_tree *summary = orr_tree_get(envelope, "summary");
     if (orr_tree_get(summary, "vectors") != NULL) {
         add_vectors(page, envelope);
+    } else if (orr_tree_get(summary, "layouts") != NULL) {
+        add_layouts(page, envelope);
     } else if (orr_tree_get(summary, "cases") != NULL) {
         add_saved(page, envelope);
     } else {

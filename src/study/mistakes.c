@@ -68,8 +68,18 @@ static const char *cause_of_alarm(orr_engine *engine, orr_arena *arena, const or
                                     choices[i].key, choices[i].value);
         }
     }
-    if (v->judged.run->recompute[0] != '\0' && !orr_verdict_states_recompute(v)) {
+    const orr_run *run = v->judged.run;
+    if (run->recompute[0] != '\0' && !orr_verdict_states_recompute(v)) {
         return "recompute is stated in words that say too little";
+    }
+    const char *split = run->tp > 0 && run->pp > 0   ? NULL
+                        : run->tp > 0 || run->pp > 0 ? "half of its split"
+                                                     : "its split";
+    if (split != NULL || run->sharding[0] == '\0' || !(run->mbs > 0)) {
+        return orr_arena_format(arena, "the row does not state %s",
+                                split != NULL              ? split
+                                : run->sharding[0] == '\0' ? "its sharding"
+                                                           : "its micro-batch");
     }
     return "no single open choice explains it";
 }

@@ -47,6 +47,9 @@ const char *orr_study_rows_csv(orr_arena *arena, const orr_tree *result);
  */
 orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **result,
                                  orr_err *err);
+/* Buffers of the distributed optimizer, as a framework's own function laid them out: {summary:
+ * {layouts, identical}, failures: [{layout, what}]} (truth: distopt_layout.json). */
+orr_status orr_study_layouts(orr_arena *arena, const char *path, orr_tree **result, orr_err *err);
 /* Recorded schedules in a folder of vectors (spec: schedules.md §5); files that hold a list are
  * further tests, reported under `lists`. */
 orr_status orr_study_schedules(orr_arena *arena, const char *folder, orr_tree **result,

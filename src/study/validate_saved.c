@@ -201,11 +201,20 @@ static orr_tree *judge_case(orr_arena *arena, const orr_tree *one) {
     return map;
 }
 
+static orr_status check_case(const orr_tree *one, orr_err *err) {
+    const orr_tree *config = orr_tree_get(one, "config"), *bytes = orr_tree_get(one, "total_bytes");
+    if (orr_tree_kind_of(config) != ORR_TREE_MAP || orr_tree_int(bytes, -1) < 0) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(one),
+                           "a case {name, config, total_bytes, modules} is expected");
+    }
+    return ORR_OK;
+}
+
 orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **result,
                                  orr_err *err) {
     orr_tree *cases = NULL;
     ORR_TRY(orr_doc_read_file(arena, path, &cases, err));
-    if (orr_tree_kind_of(cases) != ORR_TREE_LIST) {
+    if (orr_tree_kind_of(cases) != ORR_TREE_LIST || orr_tree_size(cases) == 0) {
         return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(cases),
                            "a list of cases {config, total_bytes, modules} is expected");
     }
@@ -215,6 +224,7 @@ orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **
     uint32_t exact = 0, failed = 0;
     double worst = 0;
     for (size_t i = 0; i < orr_tree_size(cases); i++) {
+        ORR_TRY(check_case(orr_tree_at(cases, i), err));
         orr_tree *one = orr_tree_push(arena, list, judge_case(arena, orr_tree_at(cases, i)));
         double off = orr_tree_real(orr_tree_get(one, "difference_bytes"), 0);
         bool lowered = orr_tree_get(one, "failed") == NULL;
