@@ -20,6 +20,7 @@ typedef struct orr_job {
     orr_ctx *ctx;
     orr_arena *arena;
     const orr_tree *args;
+    const orr_tree *keys;         /* plan keys as the call states them; NULL before they are read */
     orr_tree *inputs;             /* map: what the answer is about, as resolved */
     orr_tree *assumptions;        /* list of {key, value, why} */
     orr_tree *result;             /* map */
@@ -171,6 +172,11 @@ orr_status orr_job_anchor(orr_job *job, const orr_tree *keys, const orr_resolved
                           orr_anchor *anchor, orr_err *err);
 orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const orr_anchor *anchor,
                               const orr_projection *after, orr_err *err);
+/* against.c: the log that the call names held against the projection of what it ran, as
+ * result.against: {rows: [{what, unit, measured, projected, ratio}], findings: [{code, message}]}.
+ */
+orr_status orr_job_put_against(orr_job *job, const orr_tree *keys, const orr_resolved *resolved,
+                               orr_err *err);
 /* result.waterfall, and the SVG that the call asks for. */
 orr_status orr_job_put_waterfall(orr_job *job, const orr_projection *projection, orr_err *err);
 /* Tokens/s/GPU that a log's figures mean for a plan: printed, or by step time, or by rate of

@@ -170,6 +170,12 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
                   "412TFLOP/s/GPU, 5.1s, 2200tok/s/GPU), with @GPUS where it ran the same plan at "
                   "another scale (gbs/dp kept); or the log of a run");
     }
+    if ((command->args & (ORR_ARGS_TRAINING | ORR_ARGS_CHECK)) != 0) {
+        add_field(
+            arena, fields, "log", "text", AS_FLAG,
+            "log of a run of this plan: where it falls short of the projection, and what would "
+            "explain it");
+    }
     if ((command->args & ORR_ARGS_TRAINING) != 0) {
         orr_training_arguments(arena, fields);
         add_field(arena, fields, "svg", "text", AS_FLAG,

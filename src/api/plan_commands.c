@@ -58,7 +58,7 @@ static bool is_plan_key(const char *key) {
     static const char *const others[] = {"file",         "anchor",   "rank",     "timeline",
                                          "replay",       "min_gpus", "evidence", "evidence_accept",
                                          "evidence_use", "plans",    "axes",     "with",
-                                         "measured"};
+                                         "measured",     "log"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strcmp(key, others[i]) == 0) {
             return false;
@@ -108,6 +108,7 @@ orr_status orr_job_keys(orr_job *job, const orr_tree **out, orr_err *err) {
         }
     }
     *out = orr_plan_merge(job->arena, keys, own);
+    job->keys = *out;
     return orr_layout_is_auto(*out) ? orr_layout_auto(job, *out, out, err) : ORR_OK;
 }
 
@@ -235,7 +236,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         orr_tree_put_bool(job->arena, verdict, "fits", false);
     }
     (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
-    return ORR_OK;
+    return orr_job_put_against(job, keys, &resolved, err);
 }
 
 static orr_status memory_and_verdict(orr_job *job, orr_resolved *resolved, orr_err *err) {
@@ -286,6 +287,16 @@ orr_status orr_command_check(orr_job *job, orr_err *err) {
                 orr_tree_bool(orr_tree_get(verdict, "starts"), false);
     orr_tree *findings = orr_job_lint(job, runs ? &resolved : NULL);
     (void)orr_tree_put(job->arena, job->result, "findings", findings);
+    ORR_TRY(orr_job_put_against(job, job->keys, &resolved, err));
+    const orr_tree *of_log = orr_tree_path(job->result, "against.findings");
+    for (size_t i = 0; i < orr_tree_size(of_log); i++) {
+        const orr_tree *from = orr_tree_at(of_log, i);
+        orr_tree *one = orr_tree_push(job->arena, findings, orr_tree_new_map(job->arena));
+        orr_tree_put_text(job->arena, one, "id", orr_tree_text(orr_tree_get(from, "code"), ""));
+        orr_tree_put_text(job->arena, one, "level", "log");
+        orr_tree_put_text(job->arena, one, "message",
+                          orr_tree_text(orr_tree_get(from, "message"), ""));
+    }
     bool strict = is_on(orr_tree_get(job->args, "strict"));
     bool clean = orr_tree_size(findings) == 0 && orr_tree_size(orr_tree_get(verdict, "rules")) == 0;
     orr_tree_put_bool(job->arena, job->result, "passed", !strict || clean);

@@ -440,6 +440,7 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
         if (page->options.verbose) {
             orr_render_waterfall(page, orr_tree_get(result, "waterfall"));
         }
+        orr_render_against(page, orr_tree_get(result, "against"));
         orr_render_training(page, orr_tree_get(result, "training"));
         orr_render_evidence(page, orr_tree_get(result, "evidence"));
         orr_render_memory_bars(page, orr_tree_get(result, "memory"));
@@ -462,6 +463,7 @@ void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     orr_render_inputs(page, envelope);
     orr_render_verdict(page, envelope);
+    orr_render_against(page, orr_tree_get(result, "against"));
     add_findings(page, orr_tree_get(result, "findings"));
     orr_render_memory_bars(page, orr_tree_get(result, "memory"));
     add_advice(page, orr_tree_get(result, "advice"));
