@@ -48,8 +48,10 @@ void orr_job_report_import(orr_job *job, const orr_import *import) {
     for (size_t i = 0; i < orr_tree_size(import->warnings); i++) {
         const orr_tree *one = orr_tree_at(import->warnings, i);
         if (!is_settled(job, one)) {
-            orr_job_warn(job, "import", orr_tree_text(orr_tree_get(one, "key"), ""), "%s%s",
-                         place(job, one), orr_tree_text(orr_tree_get(one, "message"), ""));
+            bool refused = orr_tree_bool(orr_tree_get(one, "refused"), false);
+            orr_job_warn(job, refused ? "refused" : "import",
+                         orr_tree_text(orr_tree_get(one, "key"), ""), "%s%s", place(job, one),
+                         orr_tree_text(orr_tree_get(one, "message"), ""));
         }
     }
 }
@@ -277,11 +279,35 @@ orr_status orr_command_memory(orr_job *job, orr_err *err) {
     return memory_and_verdict(job, &resolved, err);
 }
 
+/* What the file's framework stops at, though the plan made of it is sound. */
+static void refuse(orr_job *job) {
+    orr_tree *verdict = orr_tree_copy(job->arena, orr_tree_get(job->result, "verdict"));
+    orr_tree *rules = orr_tree_copy(job->arena, orr_tree_get(verdict, "rules"));
+    size_t before = orr_tree_size(rules);
+    for (size_t i = 0; i < orr_tree_size(job->warnings); i++) {
+        const orr_tree *warning = orr_tree_at(job->warnings, i);
+        if (strcmp(orr_tree_text(orr_tree_get(warning, "code"), ""), "refused") == 0) {
+            orr_tree *rule = orr_tree_push(job->arena, rules, orr_tree_new_map(job->arena));
+            orr_tree_put_text(job->arena, rule, "id", "LAUNCH");
+            orr_tree_put_text(job->arena, rule, "effect", "does_not_start");
+            orr_tree_put_text(job->arena, rule, "message",
+                              orr_tree_text(orr_tree_get(warning, "message"), ""));
+            orr_tree_put_text(job->arena, rule, "hint", "");
+        }
+    }
+    if (orr_tree_size(rules) > before) {
+        orr_tree_put_bool(job->arena, verdict, "starts", false);
+        (void)orr_tree_put(job->arena, verdict, "rules", rules);
+        (void)orr_tree_put(job->arena, job->result, "verdict", verdict);
+    }
+}
+
 /* A linter: the verdict, every rule, what the file left open, and what slows the plan down. Without
  * `strict` it passes whatever can run. */
 orr_status orr_command_check(orr_job *job, orr_err *err) {
     orr_resolved resolved = {0};
     ORR_TRY(memory_and_verdict(job, &resolved, err));
+    refuse(job);
     const orr_tree *verdict = orr_tree_get(job->result, "verdict");
     bool runs = orr_tree_bool(orr_tree_get(verdict, "legal"), false) &&
                 orr_tree_bool(orr_tree_get(verdict, "starts"), false);

@@ -16,8 +16,8 @@ typedef struct orr_import {
      * absent for a name that is simply not known; key, if there, is the plan key that it would have
      * decided, and that settles it when stated elsewhere. */
     const orr_tree *unknown;
-    /* List of {line, message, key}: what was not followed, is not known, or contradicts; key as
-     * above. */
+    /* List of {line, message, key, refused}: what was not followed, is not known, or contradicts;
+     * key as above; refused, if there: the framework stops at launch because of it. */
     const orr_tree *warnings;
     const orr_tree *stated; /* list of {name, canonical, value, line}: settings as they stand */
 } orr_import;

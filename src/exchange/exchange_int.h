@@ -30,6 +30,8 @@ void orr_import_depends(importer *im, const char *name, uint32_t line, const cha
                         const char *on);
 void orr_import_warn(importer *im, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A contradiction; refused: the framework stops at launch because of it. */
+void orr_import_refuse(importer *im, uint32_t line, bool refused, const char *message);
 /* A warning that whoever states the plan key settles. */
 void orr_import_ask(importer *im, uint32_t line, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

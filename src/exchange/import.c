@@ -93,10 +93,14 @@ void orr_import_depends(importer *im, const char *name, uint32_t line, const cha
     }
 }
 
-static void add_warning(importer *im, uint32_t line, const char *key, const char *message) {
+static void add_warning(importer *im, uint32_t line, const char *key, bool refused,
+                        const char *message) {
     orr_tree *entry = orr_tree_push(im->arena, im->warnings, orr_tree_new_map(im->arena));
     orr_tree_put_int(im->arena, entry, "line", (int64_t)line);
     orr_tree_put_text(im->arena, entry, "message", message);
+    if (refused) {
+        orr_tree_put_bool(im->arena, entry, "refused", true);
+    }
     if (key != NULL) {
         orr_tree_put_text(im->arena, entry, "key", key);
     }
@@ -105,14 +109,18 @@ static void add_warning(importer *im, uint32_t line, const char *key, const char
 void orr_import_warn(importer *im, uint32_t line, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    add_warning(im, line, NULL, orr_arena_vformat(im->arena, format, args));
+    add_warning(im, line, NULL, false, orr_arena_vformat(im->arena, format, args));
     va_end(args);
+}
+
+void orr_import_refuse(importer *im, uint32_t line, bool refused, const char *message) {
+    add_warning(im, line, NULL, refused, message);
 }
 
 void orr_import_ask(importer *im, uint32_t line, const char *key, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    add_warning(im, line, key, orr_arena_vformat(im->arena, format, args));
+    add_warning(im, line, key, false, orr_arena_vformat(im->arena, format, args));
     va_end(args);
 }
 

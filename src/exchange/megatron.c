@@ -799,43 +799,46 @@ static void warn_contradictions(megatron *m) {
                      orr_megatron_flag(m, "use-megatron-fsdp");
     bool selective = orr_megatron_is(m, "recompute-granularity", "selective");
     const struct {
-        bool is;
+        bool is, refused;
         const char *at, *what;
     } rows[] = {
-        {bf16 && fp16, "fp16", "bf16 and fp16 are both on: only one may be"},
-        {!bf16 && !fp16 && pp, "pipeline-model-parallel-size",
+        {bf16 && fp16, true, "fp16", "bf16 and fp16 are both on: only one may be"},
+        {!bf16 && !fp16 && pp, false, "pipeline-model-parallel-size",
          "a pipeline needs a number format for its transfers: neither bf16 nor fp16 is on"},
         {orr_megatron_flag(m, "sequence-parallel") && !tp &&
              orr_megatron_line(m, "sequence-parallel") > 0,
-         "sequence-parallel", "sequence parallelism without tensor parallelism has no effect"},
-        {more_than(m, "num-virtual-stages-per-pipeline-rank", 1) && !pp,
+         false, "sequence-parallel",
+         "sequence parallelism without tensor parallelism has no effect"},
+        {more_than(m, "num-virtual-stages-per-pipeline-rank", 1) && !pp, true,
          "num-virtual-stages-per-pipeline-rank",
          "virtual stages need a pipeline: pipeline-model-parallel-size is 1"},
-        {more_than(m, "num-layers-per-virtual-pipeline-stage", 0) && !pp,
+        {more_than(m, "num-layers-per-virtual-pipeline-stage", 0) && !pp, true,
          "num-layers-per-virtual-pipeline-stage",
          "virtual stages need a pipeline: pipeline-model-parallel-size is 1"},
         {more_than(m, "num-layers-per-virtual-pipeline-stage", 0) &&
              more_than(m, "num-virtual-stages-per-pipeline-rank", 0),
-         "num-virtual-stages-per-pipeline-rank",
+         true, "num-virtual-stages-per-pipeline-rank",
          "layers of a virtual stage and stages of a rank are both given: only one may be"},
-        {more_than(m, "expert-model-parallel-size", 1) && !experts, "expert-model-parallel-size",
+        {more_than(m, "expert-model-parallel-size", 1) && !experts, true,
+         "expert-model-parallel-size",
          "expert parallelism without experts: num-experts is not given"},
         {orr_megatron_flag(m, "grad-reduce-in-bf16") &&
              orr_megatron_flag(m, "accumulate-allreduce-grads-in-fp32"),
-         "grad-reduce-in-bf16",
+         false, "grad-reduce-in-bf16",
          "grad-reduce-in-bf16 and accumulate-allreduce-grads-in-fp32 contradict: bf16 is taken"},
         {orr_megatron_flag(m, "overlap-param-gather") && !optimizer &&
              orr_megatron_line(m, "overlap-param-gather") > 0,
-         "overlap-param-gather",
+         true, "overlap-param-gather",
          "overlap-param-gather needs the distributed optimizer, which is off"},
-        {orr_megatron_flag(m, "use-torch-fsdp2") && orr_megatron_flag(m, "use-megatron-fsdp"),
+        {orr_megatron_flag(m, "use-torch-fsdp2") && orr_megatron_flag(m, "use-megatron-fsdp"), true,
          "use-torch-fsdp2", "two kinds of FSDP are on: only one may be"},
-        {selective && orr_megatron_given(m, "recompute-method") != NULL, "recompute-method",
+        {selective && orr_megatron_given(m, "recompute-method") != NULL, false, "recompute-method",
          "recompute-method is of full recompute: it means nothing beside selective"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is) {
-            orr_import_warn(m->im, orr_megatron_line(m, rows[i].at), "%s", rows[i].what);
+            orr_import_refuse(m->im, orr_megatron_line(m, rows[i].at), rows[i].refused,
+                              rows[i].what);
         }
     }
 }

@@ -1,0 +1,5 @@
+# finds: MOE-EP-03
+torchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 \
+  --num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --vocab-size 50257 \
+  --micro-batch-size 1 --global-batch-size 64 --hidden-dropout 0 --attention-dropout 0 \
+  --bf16 --num-experts 64 --moe-router-topk 2 --expert-model-parallel-size 8 --pipeline-model-parallel-size 2 --use-distributed-optimizer
