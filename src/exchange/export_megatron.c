@@ -36,6 +36,9 @@ static bool is_layout_string(const char *layout) {
 }
 
 static void put_pipeline(exporter *x) {
+    if (orr_export_is(x, "rank_order", "tp-cp-ep-pp-dp")) {
+        orr_export_flag(x, "use-tp-pp-dp-mapping", true);
+    }
     const char *layout = orr_export_word(x, "layout");
     int64_t pp = orr_export_number(x, "pp", 1), vpp = orr_export_number(x, "vpp", 1);
     if (is_layout_string(layout)) {

@@ -262,6 +262,10 @@ static void layers_of_stages(megatron *m, int64_t pp) {
                                                      ? "account-for-embedding-in-pipeline-split"
                                                      : "account-for-loss-in-pipeline-split"));
     }
+    if (orr_megatron_flag(m, "use-tp-pp-dp-mapping")) {
+        orr_import_put_text(m->im, "rank_order", "tp-cp-ep-pp-dp",
+                            orr_megatron_line(m, "use-tp-pp-dp-mapping"));
+    }
     if (pp > 1) {
         static const char *const ends[][2] = {{"decoder-first-pipeline-num-layers", "first_layers"},
                                               {"decoder-last-pipeline-num-layers", "last_layers"}};

@@ -128,7 +128,7 @@ const megatron_arg orr_megatron_args[] = {
     LIST("hierarchical-context-parallel-sizes", NULL, "!context groups of two levels"),
     FLAG("hybrid-context-parallel", "!context parallelism by sample"),
     INT("tensor-parallel-num-weight-shards", NULL, NULL, "!weights sharded beyond tp"),
-    FLAG("use-tp-pp-dp-mapping", "!another order of ranks"),
+    FLAG("use-tp-pp-dp-mapping", "stages inside data parallelism"),
     FLAG("standalone-embedding-stage", "!the embedding has a stage of its own"),
     /* batch */
     INT("micro-batch-size", NULL, "mbs", "sequences"),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
@@ -335,6 +336,26 @@ static void every_rule_has_a_case(void **state) {
     orr_arena_free(arena);
 }
 
+/* docs/internals/legality.md says where each comes from. */
+static void every_rule_has_an_origin(void **state) {
+    (void)state;
+    static char page[1 << 16];
+    FILE *file = fopen(ORR_SOURCE_DIR "/docs/internals/legality.md", "rb");
+    assert_non_null(file);
+    size_t length = fread(page, 1, sizeof page - 1, file);
+    (void)fclose(file);
+    page[length] = '\0';
+    orr_arena *arena = orr_arena_new();
+    orr_tree *rules = orr_plan_rules(arena);
+    for (size_t i = 0; i < orr_tree_size(rules); i++) {
+        const char *id = orr_tree_text(orr_tree_get(orr_tree_at(rules, i), "id"), "");
+        if (strstr(page, id) == NULL) {
+            fail_msg("docs/internals/legality.md does not name %s", id);
+        }
+    }
+    orr_arena_free(arena);
+}
+
 static void the_plain_plan_breaks_nothing(void **state) {
     (void)state;
     fixture f;
@@ -384,6 +405,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_breaks_and_holds),
         cmocka_unit_test(every_rule_has_a_case),
+        cmocka_unit_test(every_rule_has_an_origin),
         cmocka_unit_test(the_plain_plan_breaks_nothing),
         cmocka_unit_test(all_broken_rules_come_at_once),
         cmocka_unit_test(hints_name_the_nearest_legal_values),
