@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "tune/tune_int.h"
 
-enum { FIRST_ROUND = 4, MAX_ROUND = 64, BOUNDS_AT_ONCE = 512 };
+enum { FIRST_ROUND = 4, MAX_ROUND = 256, BOUNDS_AT_ONCE = 512 };
 
 typedef struct search {
     tune_space *space;
