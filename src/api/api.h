@@ -27,6 +27,9 @@ typedef struct orr_job {
     orr_tree *warnings;           /* list of {code, message, path} */
     orr_tree *trace;              /* list of Chrome trace events, beside the result; NULL: none */
     const orr_evidence *evidence; /* that the call named, in use; NULL: none */
+    struct orr_store *store;      /* of the search that is being questioned, or NULL: trials of kind
+                                     "proposal" and "device" go to it (orr_store_add_trial) */
+    uint64_t search;              /* its key in the store */
     const char *file_format;      /* in which FILE could be written back; NULL: none, or no file */
 } orr_job;
 

@@ -14,13 +14,16 @@
 typedef struct tune_args {
     const orr_tree *pin, *range;
     const char *baseline, *measured, *write, *store, *trials, *svg;
-    double margin, p_oom, budget, within;
+    double margin, p_oom, budget, within, tokens, max_days, max_cost, max_kwh;
+    const orr_tree *prices;
+    const char *front;
     uint32_t threads, seed_budget;
     uint8_t objective;
     bool brute, resume, what_if;
 } tune_args;
 
-static const char *const objectives[] = {"throughput", "step-time", "time-to-train", "gpus", NULL};
+static const char *const objectives[] = {"throughput", "step-time", "time-to-train",    "gpus",
+                                         "cost",       "energy",    "cheapest-cluster", NULL};
 
 #define REAL(member, kind, low, high, unit_, text)                                                 \
     {.name = #member,                                                                              \
@@ -64,8 +67,22 @@ static const orr_field fields[] = {
      .offset = offsetof(tune_args, objective),
      .values = objectives,
      .fallback = "throughput",
-     .doc = "what is best: tokens/s/GPU, the shortest step, tokens/s of all GPUs, or the fewest "
-            "GPUs"},
+     .doc = "what is best: tokens/s/GPU, the shortest step, the time to train, the fewest GPUs, "
+            "money or energy of the run, or the cluster that costs least an hour"},
+    REAL(tokens, QUANTITY, 0, 1e18, "tokens",
+         "tokens of the run, such as 15T: its days, money and energy are told, failures and "
+         "checkpoints counted (docs/goodput.md)"),
+    {.name = "prices",
+     .type = ORR_FIELD_TREE,
+     .offset = offsetof(tune_args, prices),
+     .fallback = "",
+     .doc = "prices, power and failure rates: a file, or a map such as '{gpu_hour: 2.5}'"},
+    REAL(max_days, REAL, 0, 1e6, NULL, "longest run that is taken, days; with tokens"),
+    REAL(max_cost, REAL, 0, 1e15, NULL, "dearest run that is taken; with tokens and prices"),
+    REAL(max_kwh, REAL, 0, 1e15, NULL, "energy that a run may take, kilowatt-hours; with tokens"),
+    TEXT(front, "also the plans that nothing beats in all of these, over all values of ranges of "
+                "gpus, hardware ...: throughput, step-time, time-to-train, cost, energy, gpus, "
+                "memory, cluster-price, joined by commas"),
     REAL(margin, REAL, 0, 0.99, NULL,
          "share of memory that stays free; default: what the verdict takes for fitting"),
     REAL(p_oom, REAL, 0, 1, NULL, "highest probability of running out of memory that is taken"),
@@ -111,7 +128,7 @@ orr_tree *orr_tune_fields(orr_arena *arena) {
     orr_tree *list = orr_tree_new_list(arena);
     for (size_t i = 0; i < orr_tree_size(all); i++) {
         orr_tree *field = orr_tree_push(arena, list, orr_tree_copy(arena, orr_tree_at(all, i)));
-        if (fields[i].type == ORR_FIELD_TREE) {
+        if (fields[i].type == ORR_FIELD_TREE && strcmp(fields[i].name, "prices") != 0) {
             orr_tree_put_bool(arena, field, "repeat", true);
         }
     }
@@ -277,6 +294,25 @@ static orr_status export_all(orr_job *job, const tune_args *args, const orr_reso
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* What nobody said and the search does not decide. */
+static void put_assumptions(orr_job *job, const orr_resolved *start) {
+    static const char *const decided[] = {"placement", "dp", "p2p", "cp_kind", "micro_batches"};
+    for (uint32_t i = 0; i < start->assumption_count; i++) {
+        const orr_assumption *a = &start->assumption[i];
+        bool shown = !is_axis(a->key);
+        for (size_t k = 0; k < sizeof decided / sizeof *decided; k++) {
+            shown = shown && strcmp(a->key, decided[k]) != 0;
+        }
+        if (shown) {
+            orr_tree *map =
+                orr_tree_push(job->arena, job->assumptions, orr_tree_new_map(job->arena));
+            orr_tree_put_text(job->arena, map, "key", a->key);
+            orr_tree_put_text(job->arena, map, "value", a->value);
+            orr_tree_put_text(job->arena, map, "why", a->why);
+        }
+    }
+}
+
 /* The first rank shows what all of them found. */
 static void leave_to_the_first(orr_job *job, const orr_tune_ranks *ranks) {
     static const char *const kept[] = {"verdict", "interrupted"};
@@ -295,11 +331,15 @@ static void leave_to_the_first(orr_job *job, const orr_tune_ranks *ranks) {
 /* What this process alone does with the result. */
 static orr_status finish(orr_job *job, const tune_args *args, const orr_tune_request *request,
                          const orr_resolved *start, orr_err *err) {
-    if (args->trials != NULL) {
-        ORR_TRY(orr_os_write_file(args->trials, request->trials, strlen(request->trials), err));
-    }
+    job->store = request->store;
+    job->search = request->key;
     if (orr_job_wants_llm(job)) {
         ORR_TRY(orr_job_investigate(job, request->keys, request->pins, request->ranges, err));
+    }
+    if (args->trials != NULL) {
+        char *lines = NULL;
+        ORR_TRY(orr_store_trials(request->store, job->arena, request->key, &lines, err));
+        ORR_TRY(orr_os_write_file(args->trials, lines, strlen(lines), err));
     }
     ORR_TRY(export_all(job, args, start, err));
     if (args->svg != NULL) {
@@ -336,6 +376,7 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     orr_resolved start = {0};
     ORR_TRY(orr_plan_resolve(job->arena, keys, &start, err));
     ORR_TRY(orr_job_use_evidence(job, start.cluster->accelerator, start.software->name, err));
+    put_assumptions(job, &start);
     orr_tree *pins = orr_tree_new_list(job->arena), *ranges = orr_tree_new_list(job->arena);
     add_texts(job->arena, args.pin, pins);
     add_texts(job->arena, args.range, ranges);
@@ -351,6 +392,12 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
                                 .objective = args.objective,
                                 .margin_frac = args.margin,
                                 .p_oom = args.p_oom,
+                                .tokens = args.tokens,
+                                .prices = args.prices,
+                                .max_days = args.max_days,
+                                .max_cost = args.max_cost,
+                                .max_kwh = args.max_kwh,
+                                .front = args.front,
                                 .budget_s = args.budget,
                                 .within_frac = args.within,
                                 .resume = args.resume,

@@ -336,11 +336,13 @@ static bool shard_gathers(const orr_resolved *r, rule_note *note) {
 }
 
 static bool shard_fsdp_ep(const orr_resolved *r, rule_note *note) {
-    if (r->plan.split.ep == 1 || !shards_params(r->plan.shard.kind) ||
-        (r->software->refuses & ORR_REFUSES_FSDP_EP) == 0) {
+    uint32_t refuses = r->software->refuses;
+    bool torch = r->plan.shard.kind == ORR_SHARD_FSDP2 && (refuses & ORR_REFUSES_FSDP2_EP) != 0;
+    bool any = shards_params(r->plan.shard.kind) && (refuses & ORR_REFUSES_FSDP_EP) != 0;
+    if (r->plan.split.ep == 1 || (!torch && !any)) {
         return false;
     }
-    orr_rule_hint(note, "use ep 1, or sharding zero1");
+    orr_rule_hint(note, any ? "use ep 1, or sharding zero1" : "use sharding zero3 or zero1");
     return orr_rule_say(note, "%s does not combine sharded parameters with ep %u",
                         r->software->name, r->plan.split.ep);
 }

@@ -47,6 +47,21 @@ static const char *plan_words(orr_page *page, const orr_tree *plan) {
     return orr_text_done(&text);
 }
 
+/* Days, money and energy of the run, where they were asked for. */
+static void add_run(orr_page *page, const orr_tree *one) {
+    static const struct {
+        const char *key, *unit;
+    } parts[] = {{"train_days", "days"},
+                 {"cost", "of money"},
+                 {"energy_kwh", "kWh"},
+                 {"cluster_cost_per_hour", "of money an hour"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (real(one, parts[i].key) > 0) {
+            orr_page_add(page, "   %.5g %s", real(one, parts[i].key), parts[i].unit);
+        }
+    }
+}
+
 static void add_best(orr_page *page, const orr_tree *result) {
     const orr_tree *best = orr_tree_get(result, "best");
     orr_page_ink(page, INK_GOOD);
@@ -60,7 +75,44 @@ static void add_best(orr_page *page, const orr_tree *result) {
                  orr_page_seconds(page, real(best, "step_time_s")), 100 * real(best, "mfu"),
                  orr_page_bytes(page, real(best, "memory.allocated_bytes")),
                  100 * real(best, "headroom_frac"));
-    orr_page_add(page, "  %s\n", plan_words(page, orr_tree_get(best, "plan")));
+    const orr_tree *plan = orr_tree_get(best, "plan");
+    orr_page_add(page, "  %lld x %s: %s\n", (long long)orr_tree_int(orr_tree_get(plan, "gpus"), 0),
+                 orr_tree_text(orr_tree_get(plan, "hardware"), "?"), plan_words(page, plan));
+    const char *fit = orr_tree_text(orr_tree_path(best, "verdict.fit"), "fits");
+    bool tight = strcmp(fit, "tight") == 0;
+    orr_page_ink(page, tight ? INK_WARN : INK_GOOD);
+    orr_page_add(page, "  %s", tight ? "TIGHT" : "FITS");
+    orr_page_ink(page, INK_PLAIN);
+    orr_page_add(page, "   P(OOM) %.0f %%", 100 * real(best, "verdict.p_oom"));
+    add_run(page, best);
+    orr_page_add(page, "\n");
+}
+
+static void add_fronts(orr_page *page, const orr_tree *result) {
+    const orr_tree *front = orr_tree_get(result, "fronts"), *points = orr_tree_get(front, "points");
+    const orr_tree *names = orr_tree_get(front, "objectives");
+    if (orr_tree_size(names) == 0) {
+        return;
+    }
+    orr_text title = orr_text_new(page->arena, 200);
+    orr_text_format(&title, "Nothing is better in all of:");
+    for (size_t i = 0; i < orr_tree_size(names); i++) {
+        orr_text_format(&title, " %s", orr_tree_text(orr_tree_at(names, i), ""));
+    }
+    orr_page_heading(page, orr_text_done(&title));
+    for (size_t i = 0; i < orr_tree_size(points); i++) {
+        const orr_tree *one = orr_tree_at(points, i), *plan = orr_tree_get(one, "plan");
+        orr_page_add(page, "  %4lld x %-10s %9s tok/s/GPU  %2.0f %% free",
+                     (long long)orr_tree_int(orr_tree_get(plan, "gpus"), 0),
+                     orr_tree_text(orr_tree_get(plan, "hardware"), "?"),
+                     orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
+                     100 * real(one, "headroom_frac"));
+        add_run(page, one);
+        orr_page_add(page, "\n      %s\n", plan_words(page, plan));
+    }
+    if (!orr_tree_bool(orr_tree_get(front, "complete"), true)) {
+        orr_page_add(page, "  (some searches were stopped early)\n");
+    }
 }
 
 static void add_certificate(orr_page *page, const orr_tree *result) {
@@ -123,14 +175,13 @@ static void add_finalists(orr_page *page, const orr_tree *result) {
         orr_page_add(page, "  %2.0f %% the fastest  %9s  %s\n", 100 * real(one, "p_best"),
                      orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
                      plan_words(page, orr_tree_get(one, "plan")));
+        orr_page_ink(page, INK_DIM);
         for (size_t k = 0; k < orr_tree_size(lost); k++) {
-            const orr_tree *what = orr_tree_at(lost, k);
-            orr_page_ink(page, INK_DIM);
-            orr_page_add(page, "      not in Megatron's words: %s (%s)\n",
-                         orr_tree_text(orr_tree_get(what, "key"), ""),
-                         orr_tree_text(orr_tree_get(what, "why"), ""));
-            orr_page_ink(page, INK_PLAIN);
+            const char *key = orr_tree_text(orr_tree_get(orr_tree_at(lost, k), "key"), "");
+            orr_page_add(page, "%s%s", k == 0 ? "      not in Megatron's words: " : ", ", key);
         }
+        orr_page_add(page, "%s", orr_tree_size(lost) > 0 ? "\n" : "");
+        orr_page_ink(page, INK_PLAIN);
     }
     orr_page_add(page,
                  "  one of them is the fastest of all with %.0f %%; --write DIR writes their "
@@ -217,24 +268,65 @@ static void add_seed(orr_page *page, const orr_tree *result) {
     }
 }
 
-static void add_neighbours(orr_page *page, const orr_tree *result) {
-    const orr_tree *list = orr_tree_get(result, "neighbours");
-    if (orr_tree_size(list) == 0) {
-        return;
+/* Of each axis the change that costs least. */
+static void add_axes(orr_page *page, const orr_tree *list) {
+    const char *axis = "";
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *row = orr_tree_at(list, i), *best = NULL;
+        const char *key = orr_tree_text(orr_tree_get(row, "key"), "");
+        if (strcmp(key, axis) == 0) {
+            continue;
+        }
+        axis = key;
+        for (size_t k = i; k < orr_tree_size(list); k++) {
+            const orr_tree *one = orr_tree_at(list, k);
+            bool same = strcmp(orr_tree_text(orr_tree_get(one, "key"), ""), key) == 0;
+            bool fits = strcmp(orr_tree_text(orr_tree_get(one, "verdict"), ""), "fits") == 0;
+            if (same && fits &&
+                (best == NULL || real(one, "change_frac") > real(best, "change_frac"))) {
+                best = one;
+            }
+        }
+        if (best != NULL) {
+            orr_page_add(page, "  %-28s %+6.1f %%\n",
+                         orr_tree_text(orr_tree_get(best, "change"), ""),
+                         100 * real(best, "change_frac"));
+        }
     }
-    orr_page_heading(page, "One step aside");
+}
+
+static void add_shaken(orr_page *page, const orr_tree *list, const char *key) {
     for (size_t i = 0; i < orr_tree_size(list); i++) {
         const orr_tree *one = orr_tree_at(list, i);
-        const char *verdict = orr_tree_text(orr_tree_get(one, "verdict"), "");
-        bool timed = orr_tree_get(one, "change_frac") != NULL;
-        orr_page_add(page, "  %s %lld", orr_tree_text(orr_tree_get(one, "key"), ""),
-                     (long long)orr_tree_int(orr_tree_get(one, "value"), 0));
-        if (timed) {
-            orr_page_add(page, "  %+.1f %%%s\n", 100 * real(one, "change_frac"),
-                         strcmp(verdict, "fits") == 0 ? "" : ", does not fit");
-        } else {
-            orr_page_add(page, "  %s: %s\n", verdict, orr_tree_text(orr_tree_get(one, "why"), ""));
-        }
+        bool less = orr_tree_bool(orr_tree_get(one, "stays_with_less"), true);
+        bool more = orr_tree_bool(orr_tree_get(one, "stays_with_more"), true);
+        orr_page_add(page, "  %-20s %+6.1f %%  %+6.1f %%   %s\n",
+                     orr_tree_text(orr_tree_get(one, key), ""), 100 * real(one, "less_frac"),
+                     100 * real(one, "more_frac"),
+                     less && more ? "stays the best"
+                     : less       ? "another is best with more"
+                     : more       ? "another is best with less"
+                                  : "another is best either way");
+    }
+}
+
+static void add_robustness(orr_page *page, const orr_tree *result) {
+    const orr_tree *r = orr_tree_get(result, "robustness");
+    if (orr_tree_size(r) == 0) {
+        return;
+    }
+    orr_page_heading(page, "How sharp the peak is");
+    orr_page_add(
+        page,
+        "  A %s: %.0f %% of the plans one change away that are legal fit and lie within the\n"
+        "  model's error. The least costly change of each axis:\n",
+        orr_tree_text(orr_tree_get(r, "shape"), ""), 100 * real(r, "near_frac"));
+    add_axes(page, orr_tree_get(r, "axes"));
+    orr_page_add(page, "  A figure of the machine 10 %% less, 10 %% more:\n");
+    add_shaken(page, orr_tree_get(r, "figures"), "figure");
+    if (page->options.verbose) {
+        orr_page_add(page, "  A class of work a standard deviation shorter, longer:\n");
+        add_shaken(page, orr_tree_get(r, "calibration"), "what");
     }
 }
 
@@ -265,12 +357,14 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
               page->options.verbose ? 100 : 6);
     add_plans(page, orr_tree_get(result, "pareto"), "Speed against free memory",
               page->options.verbose ? 100 : 6);
+    add_fronts(page, result);
     add_baseline(page, result);
     add_finalists(page, result);
     add_what_if(page, result);
     orr_render_investigation(page, result);
     if (page->options.verbose) {
         add_seed(page, result);
-        add_neighbours(page, result);
     }
+    add_robustness(page, result);
+    orr_render_assumptions(page, envelope);
 }

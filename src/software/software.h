@@ -46,7 +46,8 @@ typedef enum orr_refusal {
     ORR_REFUSES_MOE_TP_NO_SP = 1 << 5,      /* "moe-tp-no-sp": MoE, tp > 1, sp off */
     ORR_REFUSES_VPP = 1 << 6,               /* "vpp": has no virtual stages */
     ORR_REFUSES_CP = 1 << 7,                /* "cp": has no context parallelism */
-    ORR_REFUSES_EP = 1 << 8                 /* "ep": has no expert parallelism */
+    ORR_REFUSES_EP = 1 << 8,                /* "ep": has no expert parallelism */
+    ORR_REFUSES_FSDP2_EP = 1 << 9           /* "fsdp2-ep": PyTorch's FSDP2 and ep > 1 */
 } orr_refusal;
 typedef enum orr_memory_figure {
     ORR_ALLOCATED = 0,
@@ -112,6 +113,7 @@ typedef struct orr_software {
     uint8_t assumed;
     uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
     uint32_t refuses;         /* orr_refusal bits */
+    uint32_t schedules;       /* that it has: orr_software_has_schedule */
     /* time */
     double tp_overlap_fwd_frac, tp_overlap_bwd_frac; /* TP communication hidden */
     double cp_exposed_min_frac;
@@ -172,5 +174,8 @@ orr_tree *orr_software_catalog(orr_arena *arena);
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
 /* The tables of fields by section, for help and schema. */
 orr_tree *orr_software_fields(orr_arena *arena);
+
+/* Whether it has the schedule of the name, as in schedule.h; a profile that states none has all. */
+bool orr_software_has_schedule(const orr_software *software, const char *name);
 
 #endif

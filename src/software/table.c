@@ -2,6 +2,7 @@
 #include "software/software_int.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static const char *const attention_words[] = {"flash", "unfused", "eager", "eager_fp32", NULL};
 static const char *const loss_words[] = {"native", "te", "fused", "eager", "eager_bf16", NULL};
@@ -16,9 +17,30 @@ static const char *const bytes_words[] = {"0", "1", "2", "3", "4", NULL};
 /* Values as in plan.h, which stands above this module. */
 static const char *const sharding_words[] = {"none",  "zero1", "zero2", "zero3",
                                              "fsdp2", "hsdp",  NULL};
-static const char *const refusal_words[] = {
-    "m-below-pp-less-1", "m-below-pp", "fsdp-pp", "fsdp-ep", "zero2-pp",
-    "moe-tp-no-sp",      "vpp",        "cp",      "ep",      NULL};
+static const char *const refusal_words[] = {"m-below-pp-less-1",
+                                            "m-below-pp",
+                                            "fsdp-pp",
+                                            "fsdp-ep",
+                                            "zero2-pp",
+                                            "moe-tp-no-sp",
+                                            "vpp",
+                                            "cp",
+                                            "ep",
+                                            "fsdp2-ep",
+                                            NULL};
+/* Bits of `schedules`; names as in schedule.h, which stands beside this module. */
+static const char *const schedule_words[] = {
+    "gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",     "zb-1p", "zb-2p",
+    "zbv",   "v-half", "v-min",       "dualpipe", "dualpipev", NULL};
+
+bool orr_software_has_schedule(const orr_software *software, const char *name) {
+    for (int i = 0; schedule_words[i] != NULL; i++) {
+        if (strcmp(schedule_words[i], name) == 0) {
+            return software->schedules == 0 || (software->schedules >> i & 1) != 0;
+        }
+    }
+    return false;
+}
 
 #define FLAG(name_, member_, doc_)                                                                 \
     {.name = name_,                                                                                \
@@ -121,6 +143,12 @@ static const orr_field switch_fields[] = {
      .values = refusal_words,
      .fallback = "",
      .doc = "Launches that it refuses."},
+    {.name = "schedules",
+     .type = ORR_FIELD_FLAGS,
+     .offset = offsetof(orr_software, schedules),
+     .values = schedule_words,
+     .fallback = "",
+     .doc = "Pipeline schedules that it has, which a search takes; none: all."},
 };
 
 static const orr_field time_fields[] = {

@@ -23,6 +23,9 @@ uint64_t tune_search_key(const tune_space *space) {
     (void)orr_tree_put(work, all, "pins", orr_tree_copy(work, request->pins));
     (void)orr_tree_put(work, all, "ranges", orr_tree_copy(work, request->ranges));
     orr_tree_put_int(work, all, "objective", request->objective);
+    orr_tree_put_real(work, all, "max_days", request->max_days);
+    orr_tree_put_real(work, all, "max_cost", request->max_cost);
+    orr_tree_put_real(work, all, "max_kwh", request->max_kwh);
     orr_tree_put_real(work, all, "margin", request->margin_frac);
     orr_tree_put_real(work, all, "p_oom", request->p_oom);
     orr_tree_put_real(work, all, "within", request->within_frac);

@@ -1,5 +1,6 @@
 /* A sharp peak or a broad basin: what one step on each axis costs, and what the machine's figures
  * being off by a tenth would change about the plan. */
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -21,100 +22,48 @@ bool tune_settle(const tune_world *world, orr_plan *plan) {
     return true;
 }
 
-static uint32_t *number_of(orr_plan *plan, tune_axis axis) {
-    switch (axis) {
-    case AXIS_TP: return &plan->split.tp;
-    case AXIS_CP: return &plan->split.cp;
-    case AXIS_PP: return &plan->pipe.pp;
-    case AXIS_EP: return &plan->split.ep;
-    case AXIS_ETP: return &plan->split.etp;
-    case AXIS_MBS: return &plan->batch.mbs;
-    case AXIS_VPP: return &plan->pipe.vpp;
-    case AXIS_SP:
-    case AXIS_DISPATCH:
-    case AXIS_SHARDING:
-    case AXIS_SCHEDULE:
-    case AXIS_LAYOUT:
-    case AXIS_RECOMPUTE:
-    case AXIS_OVERLAP:
-    case AXIS_COUNT: break;
-    }
-    return NULL;
-}
+/* ---- the calibration ------------------------------------------------------------------------- */
 
-/* What follows from a step: regions and kinds that the new degrees rule out. */
-static void follow(const orr_plan *best, tune_axis axis, orr_plan *plan) {
-    plan->split.sp = plan->split.tp > 1 && (best->split.sp || best->split.tp == 1);
-    if (axis == AXIS_TP && best->split.etp == best->split.tp) {
-        plan->split.etp = plan->split.tp;
-    }
-    if (plan->pipe.pp == 1) {
-        plan->pipe.vpp = 1;
-        plan->pipe.schedule = ORR_SCHEDULE_1F1B;
-    } else if (plan->pipe.vpp > 1 && plan->pipe.schedule == ORR_SCHEDULE_1F1B) {
-        plan->pipe.schedule = ORR_SCHEDULE_INTERLEAVED;
-    } else if (plan->pipe.vpp == 1 && plan->pipe.schedule == ORR_SCHEDULE_INTERLEAVED) {
-        plan->pipe.schedule = ORR_SCHEDULE_1F1B;
-    }
-    plan->pipe.split_flags = plan->pipe.pp == best->pipe.pp ? plan->pipe.split_flags : 0;
-    if (plan->pipe.schedule == ORR_SCHEDULE_INTERLEAVED) {
-        plan->overlap |= ORR_OVERLAP_PP;
-    }
-}
-
-static void write_step(orr_arena *arena, const tune_world *world, orr_quick *quick,
-                       double fits_bytes, double best_s, tune_axis axis, orr_plan *plan,
-                       orr_tree *list) {
-    orr_resolved r = world->base;
-    orr_err err = {0};
-    double need_bytes = 0, step_s = 0;
-    orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
-    bool divides = tune_settle(world, plan);
-    r.plan = *plan;
-    orr_tree_put_text(arena, one, "key", tune_axis_name(axis));
-    orr_tree_put_int(arena, one, "value", *number_of(plan, axis));
-    if (!divides || !orr_plan_legal(&r)) {
-        orr_violation broken[ORR_MAX_VIOLATIONS];
-        bool known = divides && orr_plan_check(arena, &r, broken) > 0;
-        orr_tree_put_text(arena, one, "verdict", "illegal");
-        orr_tree_put_text(arena, one, "why", known ? broken[0].message : "does not divide");
-        return;
-    }
-    if (orr_quick_need(quick, plan, &need_bytes, &err) != ORR_OK ||
-        orr_quick_step(quick, plan, &step_s, &err) != ORR_OK) {
-        orr_tree_put_text(arena, one, "verdict", "unknown");
-        orr_tree_put_text(arena, one, "why", err.message);
-        return;
-    }
-    orr_tree_put_text(arena, one, "verdict", need_bytes <= fits_bytes ? "fits" : "does_not_fit");
-    orr_tree_put_real(arena, one, "change_frac", best_s / step_s - 1);
-}
-
-orr_status tune_neighbours(orr_arena *arena, orr_engine *engine, const tune_world *world,
-                           double compute_factor, double fits_bytes, const orr_plan *best,
-                           orr_tree **out, orr_err *err) {
-    orr_quick *quick = NULL;
-    double best_s = 0;
-    orr_tree *list = orr_tree_new_list(arena);
-    ORR_TRY(orr_quick_new(engine, &world->base, compute_factor, &quick, err));
-    orr_status status = orr_quick_step(quick, best, &best_s, err);
-    for (int a = 0; a < AXIS_NUMBERS && status == ORR_OK; a++) {
-        for (int up = 0; up < 2; up++) {
-            orr_plan plan = *best;
-            uint32_t *value = number_of(&plan, (tune_axis)a);
-            uint32_t was = *value;
-            *value = up ? 2 * was : was / 2;
-            bool dense = (a == AXIS_EP || a == AXIS_ETP) && world->dispatch_count == 1 &&
-                         best->split.ep * best->split.etp == 1;
-            bool alone = a == AXIS_VPP && best->pipe.pp == 1;
-            if (*value == 0 || (!up && was % 2 != 0) || dense || alone) {
-                continue;
+/* One class of work off by a standard deviation either way, for all plans alike. */
+static void shake_calibration(orr_arena *arena, const orr_projection *plan, const double *cost,
+                              uint32_t count, orr_tree *out) {
+    static const double sd_of_90 = 1.0 / 1.645, seen = 1e-3;
+    orr_tree *list = orr_tree_put(arena, out, "calibration", orr_tree_new_list(arena));
+    double sigma = 0.5 * log(plan[0].high / plan[0].low) * sd_of_90;
+    for (int s = 0; s < ORR_SLICE_COUNT; s++) {
+        double share = plan[0].slice_s[s] / plan[0].step_s;
+        if (share < seen) {
+            continue;
+        }
+        orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
+        orr_tree_put_text(arena, one, "what", orr_slice_name((orr_slice)s));
+        orr_tree_put_real(arena, one, "sigma_frac", sigma);
+        for (int side = 0; side < 2; side++) {
+            double factor = exp(side == 0 ? -sigma : sigma) - 1;
+            double best = cost[0] * (1 + factor * share);
+            bool stays = true;
+            for (uint32_t i = 1; i < count; i++) {
+                double other = cost[i] * (1 + factor * plan[i].slice_s[s] / plan[i].step_s);
+                stays = stays && other >= best;
             }
-            follow(best, (tune_axis)a, &plan);
-            write_step(arena, world, quick, fits_bytes, best_s, (tune_axis)a, &plan, list);
+            orr_tree_put_real(arena, one, side == 0 ? "less_frac" : "more_frac",
+                              cost[0] / best - 1);
+            orr_tree_put_bool(arena, one, side == 0 ? "stays_with_less" : "stays_with_more", stays);
         }
     }
-    orr_quick_free(quick);
-    *out = list;
-    return status;
+}
+
+orr_status tune_robustness(const tune_space *space, orr_engine *engine,
+                           const tune_found *const *found, const orr_projection *plan,
+                           uint32_t count, double within_frac, orr_tree **out, orr_err *err) {
+    orr_tree *map = orr_tree_new_map(space->arena);
+    double *cost = ORR_NEW_ARRAY(space->arena, double, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        cost[i] = found[i]->cost;
+    }
+    ORR_TRY(tune_aside(space, engine, found[0], within_frac, map, err));
+    shake_calibration(space->arena, plan, cost, count, map);
+    ORR_TRY(tune_shaken_figures(space, engine, found, count, map, err));
+    *out = map;
+    return ORR_OK;
 }

@@ -234,7 +234,10 @@ static bool is_left(unit *u) {
 }
 
 static double limit_of(const unit *u) {
-    return u->brute ? HUGE_VAL : orr_min_f64(u->limit, tune_keep_limit(u->keep));
+    double run = tune_cost(u->world, u->world->most_step_s); /* one that meets it counts */
+    return u->brute ? HUGE_VAL
+                    : orr_min_f64(nextafter(run, HUGE_VAL),
+                                  orr_min_f64(u->limit, tune_keep_limit(u->keep)));
 }
 
 /* A lower bound of the cost; 0 when there is none. */
@@ -314,7 +317,7 @@ static void time_plan(unit *u, const body *b, uint32_t i, const orr_plan *plan) 
     }
     u->keep->evaluated++;
     found.cost = tune_cost(u->world, found.step_s);
-    if (found.need_bytes <= u->fits_bytes) {
+    if (found.need_bytes <= u->fits_bytes && found.step_s <= u->world->most_step_s) {
         tune_keep_add(u->keep, &found);
     }
 }
@@ -450,18 +453,22 @@ static void search_family(void *user, uint32_t thread, uint32_t own) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Where fewer GPUs are better, all that fewer can do comes first. */
-static uint32_t gpus_first(const tune_space *space, uint32_t family) {
-    bool wanted = space->request->objective == ORR_OBJECTIVE_GPUS;
+/* Where fewer GPUs or less money are better, all that they can do comes first. */
+static uint32_t group_of(const tune_space *space, uint32_t family) {
     bool known = !(space->family[family].bound < 0);
-    return !known ? UINT32_MAX : wanted ? space->family[family].plan.gpus : 0;
+    return known ? space->world[space->family[family].world].group : UINT32_MAX;
+}
+
+static bool is_grouped(const tune_space *space) {
+    return space->request->objective == ORR_OBJECTIVE_GPUS ||
+           space->request->objective == ORR_OBJECTIVE_CHEAPEST_CLUSTER;
 }
 
 static uint32_t *sort_families(tune_space *space) {
     ranked *list = (ranked *)orr_alloc((size_t)space->family_count * sizeof *list + 1);
     uint32_t *order = ORR_NEW_ARRAY(space->arena, uint32_t, space->family_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
-        list[f] = (ranked){space->family[f].bound, f, gpus_first(space, f)};
+        list[f] = (ranked){space->family[f].bound, f, group_of(space, f)};
     }
     qsort(list, space->family_count, sizeof *list, by_bound);
     for (uint32_t f = 0; f < space->family_count; f++) {
@@ -520,27 +527,26 @@ static void leave_open(search *s, tune_outcome *out, uint32_t next, uint32_t fla
 /* Families of the next round: none when no bound is low enough. */
 static uint32_t gather_round(const search *s, uint32_t next, uint32_t round) {
     const tune_space *space = s->space;
-    uint32_t count = 0, gpus = gpus_first(space, s->order[next]);
-    if (s->keep->top_count > 0 && gpus_first(space, s->keep->top[0].family) < gpus) {
+    uint32_t count = 0, group = group_of(space, s->order[next]);
+    if (s->keep->top_count > 0 && group_of(space, s->keep->top[0].family) < group) {
         return 0;
     }
     while (count < round && next + count < space->family_count &&
-           gpus_first(space, s->order[next + count]) == gpus &&
+           group_of(space, s->order[next + count]) == group &&
            space->family[s->order[next + count]].bound < s->limit) {
         count++;
     }
     return count;
 }
 
-/* Nothing of this number of GPUs is left to look at, and nothing was found with them: on to the
- * next number. */
+/* Nothing of this group is left to look at, and nothing was found in it: on to the next. */
 static uint32_t skip_group(search *s, uint32_t next) {
     const tune_space *space = s->space;
-    uint32_t gpus = gpus_first(space, s->order[next]);
-    if (gpus == 0 || s->keep->top_count > 0) {
+    uint32_t group = group_of(space, s->order[next]);
+    if (!is_grouped(space) || s->keep->top_count > 0) {
         return next;
     }
-    for (; next < space->family_count && gpus_first(space, s->order[next]) == gpus; next++) {
+    for (; next < space->family_count && group_of(space, s->order[next]) == group; next++) {
         const tune_family *family = &space->family[s->order[next]];
         bool never = family->bound >= HUGE_VAL;
         *(never ? &s->keep->pruned_memory : &s->keep->pruned_time) += family->count;
@@ -687,8 +693,8 @@ orr_status tune_search(tune_space *space, orr_engine *engine, const tune_found *
     tune_keep_init(&out->keep, within_of(space), TUNE_TOP);
     search s = {.space = space, .threads = orr_max_u32(1, space->request->threads)};
     s.keep = &out->keep;
-    /* with few GPUs first, costs of other numbers say nothing */
-    bool bounds = seed != NULL && space->request->objective != ORR_OBJECTIVE_GPUS;
+    /* costs of other groups say nothing */
+    bool bounds = seed != NULL && !is_grouped(space);
     s.cuttable = space->request->brute; /* whose families may be large */
     s.seed_limit = bounds ? seed->cost * (1 + out->keep.within_frac) : HUGE_VAL;
     (void)pthread_mutex_init(&s.asking, NULL);

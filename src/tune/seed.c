@@ -76,6 +76,9 @@ static void follow_stages(orr_plan *plan) {
         plan->pipe.schedule = ORR_SCHEDULE_1F1B;
         plan->overlap &= ~(uint32_t)ORR_OVERLAP_PP;
     }
+    if (plan->pipe.pp > 1 && plan->pipe.vpp == 1) { /* one chunk hides no exchange of experts */
+        plan->overlap &= ~(uint32_t)ORR_OVERLAP_EP;
+    }
     plan->pipe.split_flags = 0;
     plan->pipe.first_layers = plan->pipe.last_layers = 0;
 }
@@ -291,7 +294,7 @@ static bool wanted(const planner *p, const orr_plan *plan) {
 static void note_found(planner *p, const orr_plan *plan, double step_s, double need_bytes) {
     double cost = tune_cost(p->world, step_s);
     tune_found found = {.cost = cost, .step_s = step_s, .need_bytes = need_bytes, .plan = *plan};
-    if (p->members != NULL && cost < p->found.cost &&
+    if (p->members != NULL && cost < p->found.cost && step_s <= p->world->most_step_s &&
         tune_space_holds(p->members, 0, &found.plan, &found.family)) {
         p->found = found;
     }
@@ -415,6 +418,74 @@ orr_status tune_descend(const tune_space *space, orr_engine *engine, uint32_t bu
     orr_tree_put_int(arena, map, "evaluations", tried);
     orr_tree_put_real(arena, map, "gain_frac", starts > 0 ? before / tune_keep_best(keep) - 1 : 0);
     *out = map;
+    return ORR_OK;
+}
+
+/* ---- one step aside -------------------------------------------------------------------------- */
+
+static void write_step_aside(planner *p, tune_axis axis, const move *one, double best_s,
+                             double within_frac, orr_tree *list, uint32_t *legal, uint32_t *near) {
+    orr_resolved r = p->world->base;
+    orr_plan plan = one->plan;
+    orr_err err = {0};
+    double need_bytes = 0, step_s = 0;
+    if (!tune_settle(p->world, &plan)) {
+        return; /* does not divide: no plan at all */
+    }
+    r.plan = plan;
+    orr_tree *row = orr_tree_push(p->arena, list, orr_tree_new_map(p->arena));
+    orr_tree_put_text(p->arena, row, "key", tune_axis_name(axis));
+    orr_tree_put_text(p->arena, row, "change", one->what);
+    if (!orr_plan_legal(&r)) {
+        orr_violation broken[ORR_MAX_VIOLATIONS];
+        bool known = orr_plan_check(p->arena, &r, broken) > 0;
+        orr_tree_put_text(p->arena, row, "verdict", "illegal");
+        orr_tree_put_text(p->arena, row, "why", known ? broken[0].message : "");
+        return;
+    }
+    if (orr_quick_need(p->quick, &plan, &need_bytes, &err) != ORR_OK ||
+        orr_quick_step(p->quick, &plan, &step_s, &err) != ORR_OK) {
+        orr_tree_put_text(p->arena, row, "verdict", "unknown");
+        orr_tree_put_text(p->arena, row, "why", err.message);
+        return;
+    }
+    bool fits = need_bytes <= p->fits_bytes;
+    *legal += 1;
+    *near += fits && step_s <= best_s * (1 + within_frac);
+    orr_tree_put_text(p->arena, row, "verdict", fits ? "fits" : "does_not_fit");
+    orr_tree_put_real(p->arena, row, "change_frac", best_s / step_s - 1);
+}
+
+orr_status tune_aside(const tune_space *space, orr_engine *engine, const tune_found *best,
+                      double within_frac, orr_tree *out, orr_err *err) {
+    static const double broad = 0.5, sharp = 0.15;
+    const tune_world *world = &space->world[best->world];
+    orr_arena *arena = space->arena;
+    planner p = {.space = space,
+                 .world = world,
+                 .arena = arena,
+                 .fits_bytes = tune_fits_bytes(space, world)};
+    uint32_t legal = 0, near = 0;
+    ORR_TRY(orr_quick_new(engine, &world->base, space->compute_factor, &p.quick, err));
+    orr_tree *list = orr_tree_put(arena, out, "axes", orr_tree_new_list(arena));
+    for (int i = 0; i < SWEEPS; i++) {
+        moves *around = ORR_NEW(arena, moves);
+        around->p = &p;
+        gather_moves(around, &best->plan, sweeps[i].axis);
+        for (uint32_t k = 0; k < around->count; k++) {
+            if (memcmp(&around->move[k].plan, &best->plan, sizeof best->plan) != 0) {
+                write_step_aside(&p, sweeps[i].axis, &around->move[k], best->step_s, within_frac,
+                                 list, &legal, &near);
+            }
+        }
+    }
+    orr_quick_free(p.quick);
+    double share = legal > 0 ? (double)near / legal : 0;
+    orr_tree_put_real(arena, out, "near_frac", share);
+    orr_tree_put_text(arena, out, "shape",
+                      share >= broad   ? "broad basin"
+                      : share <= sharp ? "sharp peak"
+                                       : "between a peak and a basin");
     return ORR_OK;
 }
 

@@ -152,9 +152,12 @@ static orr_status tune_space_through(tune_space *space, orr_engine *engine, tune
         orr_tree_put_real(arena, *result, "compute_factor", space->compute_factor);
     }
     ORR_TRY(add_what_if(space, engine, outcome, *result, err));
-    if (request->store != NULL) {
-        ORR_TRY(orr_store_trials(request->store, arena, outcome->key, &request->trials, err));
+    if (request->front != NULL && !outcome->interrupted) {
+        orr_tree *front = NULL;
+        ORR_TRY(tune_front(space, engine, &front, err));
+        (void)orr_tree_put(arena, *result, "fronts", front);
     }
+    request->key = outcome->key;
     return ORR_OK;
 }
 

@@ -9,10 +9,13 @@
 #include "store/store.h"
 
 typedef enum orr_objective {
-    ORR_OBJECTIVE_THROUGHPUT = 0, /* tokens/s/GPU */
-    ORR_OBJECTIVE_STEP,           /* shortest step */
-    ORR_OBJECTIVE_TIME,           /* tokens/s of all GPUs: time to train */
-    ORR_OBJECTIVE_GPUS            /* fewest GPUs, then throughput */
+    ORR_OBJECTIVE_THROUGHPUT = 0,  /* tokens/s/GPU */
+    ORR_OBJECTIVE_STEP,            /* shortest step */
+    ORR_OBJECTIVE_TIME,            /* tokens/s of all GPUs; with tokens: days to train */
+    ORR_OBJECTIVE_GPUS,            /* fewest GPUs, then throughput */
+    ORR_OBJECTIVE_COST,            /* money of a run; takes prices */
+    ORR_OBJECTIVE_ENERGY,          /* of a run */
+    ORR_OBJECTIVE_CHEAPEST_CLUSTER /* least money an hour, then throughput */
 } orr_objective;
 
 /* done and total of `what`; false stops the search, which then ends with its best so far. */
@@ -34,18 +37,22 @@ typedef struct orr_tune_request {
     uint8_t objective;             /* orr_objective */
     double margin_frac;            /* of usable memory that stays free; 0: what the verdict takes */
     double p_oom;                  /* most P(OOM) that a plan may have; 0: any */
-    double budget_s;               /* stop after so long; 0: when done */
-    double within_frac;            /* plans this near the best are all counted; 0: the model's own
-                                      error in comparing two plans */
-    orr_store *store;              /* trials and state go here; NULL: nowhere */
-    bool resume;                   /* from the state of the same search in the store */
-    char *trials;                  /* out: with a store, its trials as JSON lines */
-    uint32_t threads;              /* 0: one */
-    const orr_tune_ranks *ranks;   /* NULL: this process alone */
-    uint32_t seed_budget;          /* evaluations of the seed planner; 0: none */
-    bool what_if;                  /* which figure of the machine matters most */
-    bool brute;                    /* no bounds */
-    bool count;                    /* the size of the space only */
+    double tokens;                 /* of a run; 0: only ratios matter */
+    const orr_tree *prices;        /* as orr_prices_find takes them, or NULL */
+    double max_days, max_cost, max_kwh; /* of the run; 0: any */
+    const char *front;           /* objectives of a front over worlds, "cost,time-to-train" */
+    double budget_s;             /* stop after so long; 0: when done */
+    double within_frac;          /* plans this near the best are all counted; 0: the model's own
+                                    error in comparing two plans */
+    orr_store *store;            /* trials and state go here; NULL: nowhere */
+    bool resume;                 /* from the state of the same search in the store */
+    uint64_t key;                /* out: of the search in the store */
+    uint32_t threads;            /* 0: one */
+    const orr_tune_ranks *ranks; /* NULL: this process alone */
+    uint32_t seed_budget;        /* evaluations of the seed planner; 0: none */
+    bool what_if;                /* which figure of the machine matters most */
+    bool brute;                  /* no bounds */
+    bool count;                  /* the size of the space only */
     orr_tune_progress progress;
     void *progress_user;
 } orr_tune_request;

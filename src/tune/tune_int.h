@@ -103,7 +103,11 @@ typedef struct tune_tails {
 typedef struct tune_world {
     const orr_tree *keys; /* inputs and what is not searched */
     orr_resolved base;
-    double gain; /* cost of a second of a step: see tune_cost */
+    double gain;             /* cost of a second of a step: see tune_cost */
+    double most_step_s;      /* what limits on the run leave */
+    double days, money, kwh; /* of a run, for a second of a step; 0: not asked */
+    double money_per_hour;   /* 0: not known */
+    uint32_t group;          /* smaller ones come first, whatever the cost */
     double capacity_bytes;
     tune_limit limit[AXIS_COUNT];
     /* values of the axes of words */
@@ -150,8 +154,6 @@ void tune_plan_pipe(const tune_pipe *pipe, orr_plan *plan);
 void tune_plan_overlap(const tune_world *world, uint32_t overlap, orr_plan *plan);
 /* Overlap bits that matter to the family under the pipe. */
 uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan);
-/* Lower is better. */
-double tune_cost(const tune_world *world, double step_s);
 
 /* ---- member.c -------------------------------------------------------------------------------- */
 
@@ -161,6 +163,19 @@ bool tune_space_holds(tune_space *space, uint32_t world, orr_plan *plan, uint32_
 /* ---- worlds.c -------------------------------------------------------------------------------- */
 
 orr_status tune_worlds_make(tune_space *space, orr_err *err);
+
+/* ---- objectives.c ---------------------------------------------------------------------------- */
+
+/* Sets what the objective and the limits make of the world. */
+orr_status tune_world_objective(const tune_space *space, tune_world *world, orr_err *err);
+void tune_worlds_group(tune_space *space);
+/* Lower is better. */
+double tune_cost(const tune_world *world, double step_s);
+/* {objectives, complete, points}: a search of each world. */
+enum { TUNE_FRONT_KEYS = 8 };
+orr_status tune_front(tune_space *space, orr_engine *engine, orr_tree **out, orr_err *err);
+/* Days, money, energy of a run with such a step, where they are known. */
+void tune_write_run(orr_arena *arena, const tune_world *world, double step_s, orr_tree *out);
 
 /* ---- keep.c: what a search remembers ----------------------------------------------------------
  */
@@ -259,15 +274,23 @@ double tune_clock_s(void);
 orr_status tune_attribute(orr_arena *arena, orr_engine *engine, const tune_world *world,
                           double compute_factor, double fits_bytes, const orr_plan *start,
                           const orr_plan *best, orr_tree **out, orr_err *err);
-/* Probability of each of `count` plans to be the fastest of them. */
-void tune_win_chances(const orr_projection *plan, uint32_t count, double *chance);
+/* Probability of each of `count` plans to be the best of them. */
+void tune_win_chances(const orr_projection *plan, const double *cost, uint32_t count,
+                      double *chance);
 /* Data-parallel degree, micro-batches and transfers from the rest; false where it does not divide.
  */
 bool tune_settle(const tune_world *world, orr_plan *plan);
-/* List of {key, value, verdict, change_frac | why}: each number doubled and halved. */
-orr_status tune_neighbours(orr_arena *arena, orr_engine *engine, const tune_world *world,
-                           double compute_factor, double fits_bytes, const orr_plan *best,
-                           orr_tree **out, orr_err *err);
+/* {axes, near_frac, shape, calibration, figures} of found[0] against the others. */
+orr_status tune_robustness(const tune_space *space, orr_engine *engine,
+                           const tune_found *const *found, const orr_projection *plan,
+                           uint32_t count, double within_frac, orr_tree **out, orr_err *err);
+/* Puts axes, near_frac and shape: every single change of the best plan. */
+orr_status tune_aside(const tune_space *space, orr_engine *engine, const tune_found *best,
+                      double within_frac, orr_tree *out, orr_err *err);
+/* Puts figures: the machine's, a tenth less and more. */
+orr_status tune_shaken_figures(const tune_space *space, orr_engine *engine,
+                               const tune_found *const *found, uint32_t count, orr_tree *out,
+                               orr_err *err);
 /* Bytes that a plan of the world may need. */
 double tune_fits_bytes(const tune_space *space, const tune_world *world);
 

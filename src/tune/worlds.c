@@ -83,10 +83,14 @@ static void default_shards(tune_world *world) {
     }
 }
 
-static uint64_t default_schedules(void) {
+/* Those that the software has; all: also the others. */
+static uint64_t default_schedules(const tune_world *world, bool all) {
     uint64_t bits = 0;
     for (int k = ORR_SCHEDULE_1F1B; k <= ORR_SCHEDULE_DUALPIPEV; k++) {
-        bits |= UINT64_C(1) << k;
+        const char *name = orr_schedule_name((orr_schedule_kind)k);
+        if (all || orr_software_has_schedule(world->base.software, name)) {
+            bits |= UINT64_C(1) << k;
+        }
     }
     return bits;
 }
@@ -128,7 +132,7 @@ static orr_status add_word(orr_arena *arena, tune_world *world, tune_axis axis, 
         return add_recomputes(arena, world, word, err);
     }
     if (axis == AXIS_SCHEDULE && orr_name_equal(word, "auto")) {
-        world->schedules |= default_schedules();
+        world->schedules |= default_schedules(world, true);
         return ORR_OK;
     }
     ORR_TRY(with_key(arena, world, tune_axis_name(axis), word, &r, err));
@@ -193,27 +197,12 @@ static orr_status find_words(orr_arena *arena, const tune_limits *limits, tune_w
     if (world->shard_count == 0) {
         default_shards(world);
     }
-    world->schedules = world->schedules == 0 ? default_schedules() : world->schedules;
+    world->schedules = world->schedules == 0 ? default_schedules(world, false) : world->schedules;
     world->sp = world->sp == 0 ? 3 : world->sp;
     return ORR_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-
-double tune_cost(const tune_world *world, double step_s) {
-    return world->gain * step_s;
-}
-
-static double gain_of(const tune_space *space, const orr_plan *plan) {
-    double tokens = (double)plan->gbs * plan->batch.seq;
-    switch ((orr_objective)space->request->objective) {
-    case ORR_OBJECTIVE_STEP: return 1;
-    case ORR_OBJECTIVE_TIME: return 1 / tokens;
-    case ORR_OBJECTIVE_THROUGHPUT:
-    case ORR_OBJECTIVE_GPUS: break;
-    }
-    return plan->gpus / tokens;
-}
 
 static orr_status make_world(tune_space *space, const orr_tree *inputs, const uint32_t *choice,
                              tune_world *world, orr_err *err) {
@@ -231,7 +220,7 @@ static orr_status make_world(tune_space *space, const orr_tree *inputs, const ui
     ORR_TRY(orr_plan_resolve(arena, orr_plan_write(arena, &world->base), &stated, err));
     world->base.sureness = stated.sureness;
     memcpy(world->limit, limits->axis, sizeof world->limit);
-    world->gain = gain_of(space, &world->base.plan);
+    ORR_TRY(tune_world_objective(space, world, err));
     const orr_accelerator *a = world->base.cluster->accelerator;
     world->capacity_bytes = a->usable_bytes > 0 ? a->usable_bytes : a->hbm_bytes;
     return find_words(arena, limits, world, err);
@@ -261,7 +250,8 @@ orr_status tune_worlds_make(tune_space *space, orr_err *err) {
     /* What the plan to start from says of the batch holds for all. */
     ORR_TRY(orr_plan_resolve(space->arena, space->request->keys, &start, err));
     const orr_tree *inputs = copy_inputs(space->arena, space->request->keys, start.plan.gbs);
-    if (space->request->objective == ORR_OBJECTIVE_GPUS) {
+    uint8_t objective = space->request->objective;
+    if (objective == ORR_OBJECTIVE_GPUS || objective == ORR_OBJECTIVE_CHEAPEST_CLUSTER) {
         halve_gpus(space->arena, &space->limits, start.plan.gpus);
     }
     const tune_limits *limits = &space->limits;
@@ -283,5 +273,6 @@ orr_status tune_worlds_make(tune_space *space, orr_err *err) {
             choice[i] = 0;
         }
     }
+    tune_worlds_group(space);
     return ORR_OK;
 }

@@ -37,14 +37,24 @@ static orr_status write_plan(writer *w, const tune_world *world, const orr_plan 
     }
     orr_tree *verdict = orr_tree_put(w->arena, map, "verdict", orr_tree_new_map(w->arena));
     orr_tree_put_bool(w->arena, verdict, "fits", projection->memory.fit <= ORR_TIGHT);
+    orr_tree_put_text(w->arena, verdict, "fit",
+                      projection->memory.fit == ORR_TIGHT  ? "tight"
+                      : projection->memory.fit < ORR_TIGHT ? "fits"
+                                                           : "does_not_fit");
     orr_tree_put_real(w->arena, verdict, "p_oom", projection->memory.p_oom);
     orr_tree_put_real(w->arena, map, "headroom_frac",
                       1 - projection->memory.worst.need_bytes / projection->memory.capacity_bytes);
+    tune_write_run(w->arena, world, projection->step_s, map);
     *out = map;
     return ORR_OK;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
+
+/* Kinds that gather parameters are names of one thing. */
+static uint8_t shard_class(const tune_found *found) {
+    return (uint8_t)orr_min_u32(found->plan.shard.kind, ORR_SHARD_ZERO3);
+}
 
 /* Two plans are much the same when their splits and schedule are. */
 static bool alike(const tune_found *a, const tune_found *b) {
@@ -52,7 +62,7 @@ static bool alike(const tune_found *a, const tune_found *b) {
            memcmp(&a->plan.split, &b->plan.split, sizeof a->plan.split) == 0 &&
            a->plan.pipe.pp == b->plan.pipe.pp && a->plan.pipe.vpp == b->plan.pipe.vpp &&
            a->plan.pipe.schedule == b->plan.pipe.schedule &&
-           a->plan.batch.mbs == b->plan.batch.mbs && a->plan.shard.kind == b->plan.shard.kind;
+           a->plan.batch.mbs == b->plan.batch.mbs && shard_class(a) == shard_class(b);
 }
 
 enum { SHOWN = 10, CANDIDATES = 24, FINALISTS = 3 };
@@ -84,7 +94,11 @@ static orr_status choose(writer *w, candidates *c, orr_err *err) {
             c->count++;
         }
     }
-    tune_win_chances(c->projection, c->count, c->chance);
+    double cost[CANDIDATES];
+    for (uint32_t i = 0; i < c->count; i++) {
+        cost[i] = keep->top[c->found[i]].cost;
+    }
+    tune_win_chances(c->projection, cost, c->count, c->chance);
     return ORR_OK;
 }
 
@@ -184,16 +198,20 @@ static orr_status write_baseline(writer *w, orr_tree *result, orr_err *err) {
     return ORR_OK;
 }
 
-static orr_status write_neighbours(writer *w, orr_tree *result, orr_err *err) {
+static orr_status write_robustness(writer *w, const candidates *c, orr_tree *result, orr_err *err) {
     const tune_keep *keep = &w->outcome->keep;
-    if (keep->top_count == 0) {
+    const tune_found *found[SHOWN] = {NULL};
+    uint32_t count = orr_min_u32(c->count, SHOWN);
+    orr_tree *map = NULL;
+    if (count == 0 || w->outcome->interrupted) {
         return ORR_OK;
     }
-    const tune_world *world = &w->space->world[keep->top[0].world];
-    orr_tree *list = NULL;
-    ORR_TRY(tune_neighbours(w->arena, w->engine, world, w->space->compute_factor,
-                            tune_fits_bytes(w->space, world), &keep->top[0].plan, &list, err));
-    (void)orr_tree_put(w->arena, result, "neighbours", list);
+    for (uint32_t i = 0; i < count; i++) {
+        found[i] = &keep->top[c->found[i]];
+    }
+    ORR_TRY(tune_robustness(w->space, w->engine, found, c->projection, count, keep->within_frac,
+                            &map, err));
+    (void)orr_tree_put(w->arena, result, "robustness", map);
     return ORR_OK;
 }
 
@@ -258,7 +276,7 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
     ORR_TRY(write_front(&w, map, err));
     ORR_TRY(write_finalists(&w, c, map, err));
     ORR_TRY(write_baseline(&w, map, err));
-    ORR_TRY(write_neighbours(&w, map, err));
+    ORR_TRY(write_robustness(&w, c, map, err));
     *result = map;
     return ORR_OK;
 }
