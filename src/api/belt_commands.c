@@ -48,6 +48,22 @@ static orr_status base_of(orr_job *job, const orr_tree **out, orr_err *err) {
     return ORR_OK;
 }
 
+/* YAML reads {tp:2} as one word without a value. */
+static orr_status check_words(const orr_tree *tree, orr_err *err) {
+    for (size_t i = 0; i < orr_tree_size(tree); i++) {
+        const char *key = orr_tree_kind_of(tree) == ORR_TREE_MAP ? orr_tree_key(tree, i) : "";
+        const char *colon = strchr(key, ':');
+        if (colon != NULL && orr_tree_kind_of(orr_tree_at(tree, i)) == ORR_TREE_NULL) {
+            orr_status status = orr_fail(err, ORR_E_SCHEMA, "'%s' is a key without a value", key);
+            orr_hint(err, "a blank goes after the colon: %.*s: %s", (int)(colon - key), key,
+                     colon + 1);
+            return status;
+        }
+        ORR_TRY(check_words(orr_tree_at(tree, i), err));
+    }
+    return ORR_OK;
+}
+
 /* An argument that is a tree, or text that holds one, or the path of a file that does. */
 static orr_status tree_argument(orr_job *job, const char *name, const orr_tree **out,
                                 orr_err *err) {
@@ -64,7 +80,7 @@ static orr_status tree_argument(orr_job *job, const char *name, const orr_tree *
     ORR_TRY(inlined ? orr_yaml_read(job->arena, name, text, strlen(text), &read, err)
                     : orr_doc_read_file(job->arena, text, &read, err));
     *out = read;
-    return ORR_OK;
+    return check_words(read, err);
 }
 
 /* "tp,vpp" as well as a list. */
@@ -153,6 +169,42 @@ static orr_status observe(orr_job *job, const orr_tree *base, const orr_tree *me
     return ORR_OK;
 }
 
+/* Plans that are no candidates, and why. */
+static orr_status put_refused(orr_job *job, const orr_tree *base, const orr_tree *plans,
+                              const orr_planner *planner, orr_err *err) {
+    orr_tree *list =
+        orr_tree_put(job->arena, job->result, "refused", orr_tree_new_list(job->arena));
+    for (size_t i = 0; i < orr_tree_size(plans); i++) {
+        const orr_tree *overrides = orr_tree_at(plans, i);
+        orr_belt_plan plan;
+        bool taken = false;
+        for (uint32_t c = 0; c < planner->count; c++) {
+            taken = taken || planner->overrides[c] == overrides;
+        }
+        if (taken) {
+            continue;
+        }
+        ORR_TRY(orr_belt_project(planner->oracle, job->arena, base, overrides, &plan, err));
+        const orr_tree *rule = orr_tree_at(orr_tree_path(plan.envelope, "result.verdict.rules"), 0);
+        const char *why = !plan.readable ? plan.why.message
+                          : !plan.legal  ? orr_tree_text(orr_tree_get(rule, "message"), "illegal")
+                          : !plan.fits   ? orr_arena_format(job->arena, "needs %.0f %% of memory",
+                                                            100 * plan.need_frac)
+                                         : "the same plan as one before";
+        orr_tree *one = orr_tree_push(job->arena, list, orr_tree_new_map(job->arena));
+        orr_tree_put_int(job->arena, one, "index", (int64_t)i);
+        (void)orr_tree_put(job->arena, one, "plan", orr_tree_copy(job->arena, overrides));
+        orr_tree_put_text(job->arena, one, "why", why);
+        orr_job_warn(job, "no-candidate", "plans", "plan %zu is no candidate: %s", i, why);
+    }
+    if (planner->count == 0) {
+        orr_tree *verdict =
+            orr_tree_put(job->arena, job->result, "verdict", orr_tree_new_map(job->arena));
+        orr_tree_put_bool(job->arena, verdict, "fits", false);
+    }
+    return ORR_OK;
+}
+
 orr_status orr_command_next(orr_job *job, orr_err *err) {
     const orr_tree *base = NULL, *plans = NULL, *measured = NULL;
     orr_oracle oracle = oracle_of(job);
@@ -168,6 +220,7 @@ orr_status orr_command_next(orr_job *job, orr_err *err) {
     ORR_TRY(orr_planner_open(&oracle, job->arena, base, plans, 1, planner, err));
     ORR_TRY(observe(job, base, measured, planner, err));
     job->result = orr_planner_write(job->arena, planner);
+    ORR_TRY(put_refused(job, base, plans, planner, err));
     orr_planner_choice choice = orr_planner_next(planner, 0);
     if (choice.candidate == UINT32_MAX) {
         (void)orr_tree_put(job->arena, job->result, "next", orr_tree_null(job->arena));

@@ -51,8 +51,9 @@ _Static_assert((int)AXIS_COUNT <= (int)ORR_BELT_MAX_AXES, "room for every axis")
 typedef struct scope {
     const orr_oracle *oracle;
     orr_arena *arena;
-    const orr_tree *inputs; /* of the resolved base */
-    const orr_tree *schema; /* properties of project's arguments */
+    const orr_tree *inputs;    /* of the resolved base */
+    const orr_tree *schema;    /* properties of project's arguments */
+    const orr_tree *schedules; /* that the software has; empty: all */
     int64_t gpus, layers;
     bool experts;
 } scope;
@@ -96,6 +97,18 @@ static void add_recompute(const scope *s, orr_tree *values) {
     push_text(s, values, "full");
 }
 
+/* Schedules differ under a pipeline alone, and a framework has some of them. */
+static bool is_choice(const scope *s, const char *key, const char *word) {
+    if (strcmp(key, "schedule") != 0) {
+        return strcmp(word, "auto") != 0;
+    }
+    bool known = orr_tree_size(s->schedules) == 0;
+    for (size_t i = 0; i < orr_tree_size(s->schedules); i++) {
+        known = known || strcmp(orr_tree_text(orr_tree_at(s->schedules, i), ""), word) == 0;
+    }
+    return known && input_int(s, "pp", 1) > 1 && strcmp(word, "auto") != 0;
+}
+
 static orr_tree *values_of(const scope *s, size_t index) {
     orr_tree *values = orr_tree_new_list(s->arena);
     switch (axes[index].kind) {
@@ -121,7 +134,7 @@ static orr_tree *values_of(const scope *s, size_t index) {
         const orr_tree *choices = orr_tree_get(orr_tree_get(s->schema, axes[index].key), "enum");
         for (size_t i = 0; i < orr_tree_size(choices) && i < MAX_VALUES; i++) {
             const char *word = orr_tree_text(orr_tree_at(choices, i), "");
-            if (strcmp(word, "auto") != 0) {
+            if (is_choice(s, axes[index].key, word)) {
                 push_text(s, values, word);
             }
         }
@@ -188,6 +201,17 @@ static void read_model(scope *s, const orr_tree *base) {
     }
 }
 
+static void read_software(scope *s) {
+    orr_tree *args = orr_tree_new_map(s->arena), *shown = NULL;
+    orr_err ignored = {0};
+    orr_tree_put_text(s->arena, args, "name",
+                      orr_tree_text(orr_tree_get(s->inputs, "software"), ""));
+    if (s->oracle->call(s->oracle->user, "software show", args, s->arena, &shown, &ignored) ==
+        ORR_OK) {
+        s->schedules = orr_tree_path(shown, "result.switches.schedules.value");
+    }
+}
+
 static orr_status open_scope(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
                              scope *s, orr_err *err) {
     orr_belt_plan plan;
@@ -206,6 +230,7 @@ static orr_status open_scope(const orr_oracle *oracle, orr_arena *arena, const o
     s->inputs = orr_tree_get(plan.envelope, "inputs");
     s->gpus = input_int(s, "gpus", 1);
     read_model(s, base);
+    read_software(s);
     return ORR_OK;
 }
 

@@ -31,13 +31,17 @@ static orr_tree *scaled(orr_arena *arena, const orr_tree *value, double factor) 
 
 /* The accelerator with one figure changed, as the `hardware` of a plan. */
 static const orr_tree *with_figure(orr_arena *arena, const orr_tree *hardware, const char *name,
-                                   const char *key, const orr_tree *value, double factor) {
+                                   const char *key, const orr_tree *value, const orr_tree *peer,
+                                   double factor) {
     orr_tree *map = orr_tree_kind_of(hardware) == ORR_TREE_MAP ? orr_tree_copy(arena, hardware)
                                                                : orr_tree_new_map(arena);
     if (orr_tree_kind_of(hardware) != ORR_TREE_MAP) {
         orr_tree_put_text(arena, map, "like", name);
     }
     (void)orr_tree_put(arena, map, key, scaled(arena, value, factor));
+    if (peer != NULL) {
+        (void)orr_tree_put(arena, map, "peer_Bps", scaled(arena, peer, factor));
+    }
     orr_tree *overrides = orr_tree_new_map(arena);
     (void)orr_tree_put(arena, overrides, "hardware", map);
     return overrides;
@@ -63,9 +67,12 @@ static orr_status at_factor(const study *s, size_t figure, double factor, orr_be
         orr_tree_put_real(s->arena, overrides, "nic", s->nic_Bps * factor);
         return orr_belt_project(s->oracle, s->arena, s->base, overrides, out, err);
     }
+    /* through a switch one pair has all links: they move together */
+    bool links = strcmp(key, "link_Bps") == 0;
+    const orr_tree *peer = links ? orr_tree_get(s->sheet, "peer_Bps") : NULL;
     return orr_belt_project(s->oracle, s->arena, s->base,
-                            with_figure(s->arena, s->hardware, s->name, key, value, factor), out,
-                            err);
+                            with_figure(s->arena, s->hardware, s->name, key, value, peer, factor),
+                            out, err);
 }
 
 /* A cluster fixes its links. Its figures become those of the plan, so that each can be moved. */
@@ -129,6 +136,11 @@ static orr_status study_figure(const study *s, size_t figure, orr_tree *rows, or
     orr_belt_plan low, high;
     if (orr_tree_get(s->sheet, figures[figure].key) == NULL) {
         return ORR_OK;
+    }
+    double peer_Bps = orr_tree_real(orr_tree_get(s->sheet, "peer_Bps"), 0);
+    double link_Bps = orr_tree_real(orr_tree_get(s->sheet, "link_Bps"), 0);
+    if (strcmp(figures[figure].key, "peer_Bps") == 0 && peer_Bps * (1 + step_frac) > link_Bps) {
+        return ORR_OK; /* no pair can have more than all links: link_Bps has told it */
     }
     ORR_TRY(at_factor(s, figure, 1 - step_frac, &low, err));
     ORR_TRY(at_factor(s, figure, 1 + step_frac, &high, err));

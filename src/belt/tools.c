@@ -18,6 +18,7 @@ orr_status orr_belt_evaluate(const orr_oracle *oracle, orr_arena *arena, const o
     orr_tree *rows = orr_tree_put(arena, out, "rows", orr_tree_new_list(arena));
     double best = 0;
     size_t best_at = count;
+    bool legal = false;
     for (size_t i = 0; i < count; i++) {
         const orr_tree *overrides = orr_tree_at(plans, i);
         if (orr_tree_kind_of(overrides) != ORR_TREE_MAP) {
@@ -27,6 +28,7 @@ orr_status orr_belt_evaluate(const orr_oracle *oracle, orr_arena *arena, const o
         ORR_TRY(belt_progress(oracle, "plans", (double)i, (double)count, err));
         ORR_TRY(orr_belt_project(oracle, arena, base, overrides, &plan, err));
         (void)orr_tree_push(arena, rows, orr_belt_row(arena, overrides, &plan));
+        legal = legal || plan.legal;
         if (plan.fits && plan.tokens_per_s_per_gpu > best) {
             best = plan.tokens_per_s_per_gpu;
             best_at = i;
@@ -35,6 +37,10 @@ orr_status orr_belt_evaluate(const orr_oracle *oracle, orr_arena *arena, const o
     (void)orr_tree_put(arena, out, "best",
                        best_at < count ? orr_tree_new_int(arena, (int64_t)best_at)
                                        : orr_tree_null(arena));
+    /* of all of them: whether any plan is legal, and any fits */
+    orr_tree *verdict = orr_tree_put(arena, out, "verdict", orr_tree_new_map(arena));
+    orr_tree_put_bool(arena, verdict, "legal", legal);
+    orr_tree_put_bool(arena, verdict, "fits", best_at < count);
     return ORR_OK;
 }
 
@@ -195,8 +201,15 @@ static const orr_tree *stated_only(orr_arena *arena, const orr_tree *base, const
     return out;
 }
 
+/* A change without effect: sp without tp, overlap of what is not there. */
+static bool is_no_change(const orr_belt_plan *own, const orr_belt_plan *other) {
+    return strcmp(own->id, other->id) == 0 ||
+           (own->legal && !(own->step_s < other->step_s) && !(own->step_s > other->step_s) &&
+            !(own->need_frac < other->need_frac) && !(own->need_frac > other->need_frac));
+}
+
 static orr_status try_axis(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                           const char *own_id, const orr_belt_axis *axis, neighborhood *all,
+                           const orr_belt_plan *own, const orr_belt_axis *axis, neighborhood *all,
                            orr_err *err) {
     for (uint32_t v = 0; v < orr_tree_size(axis->values); v++) {
         if (!is_one_step(axis, v)) {
@@ -206,7 +219,7 @@ static orr_status try_axis(const orr_oracle *oracle, orr_arena *arena, const orr
         ORR_TRY(orr_belt_project(oracle, arena, base, one.overrides, &one.plan, err));
         if (!one.plan.legal) {
             all->refused++;
-        } else if (strcmp(one.plan.id, own_id) != 0) {
+        } else if (!is_no_change(own, &one.plan)) {
             insert(all, &one);
         }
     }
@@ -247,7 +260,7 @@ orr_status orr_belt_neighbors(const orr_oracle *oracle, orr_arena *arena, const 
         bool asked = names(only_axes, axis[i].key);
         if (orr_tree_size(only_axes) > 0 ? asked : !axis[i].asked_only) {
             ORR_TRY(belt_progress(oracle, "axes", i, count, err));
-            ORR_TRY(try_axis(oracle, arena, base, own.id, &axis[i], all, err));
+            ORR_TRY(try_axis(oracle, arena, base, &own, &axis[i], all, err));
             (void)orr_tree_push(arena, moved, orr_tree_new_text(arena, axis[i].key));
         }
     }

@@ -180,6 +180,18 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_rules(&page, envelope);
     } else if (strcmp(schema, "orrery.tune/1") == 0) {
         orr_render_tune(&page, envelope);
+    } else if (strcmp(schema, "orrery.evaluate/1") == 0) {
+        orr_render_evaluate(&page, envelope);
+    } else if (strcmp(schema, "orrery.neighbors/1") == 0) {
+        orr_render_neighbors(&page, envelope);
+    } else if (strcmp(schema, "orrery.explain/1") == 0) {
+        orr_render_explain(&page, envelope);
+    } else if (strcmp(schema, "orrery.compare/1") == 0) {
+        orr_render_compare(&page, envelope);
+    } else if (strcmp(schema, "orrery.sensitivity/1") == 0) {
+        orr_render_sensitivity(&page, envelope);
+    } else if (strcmp(schema, "orrery.next/1") == 0) {
+        orr_render_next(&page, envelope);
     } else if (strcmp(schema, "orrery.schedule/1") == 0) {
         orr_render_schedule(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {

@@ -40,6 +40,12 @@ void orr_render_memory(orr_page *page, const orr_tree *envelope);
 void orr_render_validate(orr_page *page, const orr_tree *envelope);
 void orr_render_tune(orr_page *page, const orr_tree *envelope);
 void orr_render_investigation(orr_page *page, const orr_tree *result); /* nothing without one */
+void orr_render_evaluate(orr_page *page, const orr_tree *envelope);
+void orr_render_neighbors(orr_page *page, const orr_tree *envelope);
+void orr_render_explain(orr_page *page, const orr_tree *envelope);
+void orr_render_compare(orr_page *page, const orr_tree *envelope);
+void orr_render_sensitivity(orr_page *page, const orr_tree *envelope);
+void orr_render_next(orr_page *page, const orr_tree *envelope);
 void orr_render_verdict(orr_page *page, const orr_tree *envelope);
 void orr_render_memory_bars(orr_page *page, const orr_tree *memory);
 void orr_render_inputs(orr_page *page, const orr_tree *envelope);
