@@ -184,8 +184,6 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_evaluate(&page, envelope);
     } else if (strcmp(schema, "orrery.neighbors/1") == 0) {
         orr_render_neighbors(&page, envelope);
-    } else if (strcmp(schema, "orrery.explain/1") == 0) {
-        orr_render_explain(&page, envelope);
     } else if (strcmp(schema, "orrery.compare/1") == 0) {
         orr_render_compare(&page, envelope);
     } else if (strcmp(schema, "orrery.sensitivity/1") == 0) {

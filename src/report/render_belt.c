@@ -102,49 +102,6 @@ void orr_render_neighbors(orr_page *page, const orr_tree *envelope) {
     orr_page_add(page, "  and %.0f that rules refuse\n", real(result, "refused_by_rules"));
 }
 
-static void add_share(orr_page *page, const char *what, const char *value, double share) {
-    orr_page_add(page, "  ");
-    orr_page_cell(page, what, 14);
-    orr_page_add(page, "%11s  %5.1f %%  ", value, 100 * share);
-    orr_page_bar(page, share, 30);
-}
-
-void orr_render_explain(orr_page *page, const orr_tree *envelope) {
-    const orr_tree *result = orr_tree_get(envelope, "result");
-    const orr_tree *time = orr_tree_get(result, "time");
-    const orr_tree *parts = orr_tree_path(result, "memory.parts");
-    add_row_head(page);
-    add_row(page, orr_tree_get(result, "plan"), " ");
-    if (orr_tree_size(time) > 0) {
-        orr_page_heading(page, "Where a step goes, and the keys that act on it");
-    }
-    for (size_t i = 0; i < orr_tree_size(time); i++) {
-        const orr_tree *one = orr_tree_at(time, i);
-        add_share(page, text(one, "what"), orr_page_seconds(page, real(one, "s")),
-                  real(one, "share"));
-        orr_page_add(page, "  %s (%s)\n", text(one, "is"), text(one, "keys"));
-    }
-    double need = real(result, "memory.need_bytes");
-    if (need > 0) {
-        orr_page_heading(page, "Bytes of the fullest rank");
-        orr_page_add(page, "  rank %.0f at %s needs %s of %s\n", real(result, "memory.rank"),
-                     text(result, "memory.moment"), orr_page_bytes(page, need),
-                     orr_page_bytes(page, real(result, "memory.usable_bytes")));
-    }
-    for (size_t i = 0; i < orr_tree_size(parts); i++) {
-        double bytes = orr_tree_real(orr_tree_at(parts, i), 0);
-        const char *key = orr_tree_key(parts, i), *end = strstr(key, "_bytes");
-        if (bytes > 0) {
-            add_share(page,
-                      end != NULL ? orr_arena_copy(page->arena, key, (size_t)(end - key)) : key,
-                      orr_page_bytes(page, bytes), need > 0 ? bytes / need : 0);
-            orr_page_add(page, "\n");
-        }
-    }
-    orr_page_heading(page, "Single changes that help most");
-    add_neighbor_rows(page, orr_tree_get(result, "levers"));
-}
-
 static const char *value_text(orr_page *page, const orr_tree *value) {
     const char *word = orr_tree_text(value, NULL);
     return word != NULL ? word : value == NULL ? "-" : orr_write_json(page->arena, value, false);

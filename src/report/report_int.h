@@ -42,7 +42,6 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope);
 void orr_render_investigation(orr_page *page, const orr_tree *result); /* nothing without one */
 void orr_render_evaluate(orr_page *page, const orr_tree *envelope);
 void orr_render_neighbors(orr_page *page, const orr_tree *envelope);
-void orr_render_explain(orr_page *page, const orr_tree *envelope);
 void orr_render_compare(orr_page *page, const orr_tree *envelope);
 void orr_render_sensitivity(orr_page *page, const orr_tree *envelope);
 void orr_render_next(orr_page *page, const orr_tree *envelope);
