@@ -201,6 +201,8 @@ void orr_render_next(orr_page *page, const orr_tree *envelope) {
                      100 * real(next, "expected_gain_frac"),
                      orr_page_seconds(page, real(next, "measure_s")));
     } else {
-        orr_page_add(page, "Nothing is worth measuring any more.\n");
+        orr_page_add(page, "%s\n",
+                     orr_tree_size(list) > 0 ? "Nothing is worth measuring any more."
+                                             : "There is no candidate.");
     }
 }

@@ -85,6 +85,10 @@ static void add_best(orr_page *page, const orr_tree *result) {
     orr_page_ink(page, INK_PLAIN);
     orr_page_add(page, "   P(OOM) %.0f %%", 100 * real(best, "verdict.p_oom"));
     add_run(page, best);
+    static const double doubtful = 0.2;
+    if (real(best, "verdict.p_oom") > doubtful) {
+        orr_page_add(page, "   (--p-oom 0.1 or --margin 0.1 ask for a safer one)");
+    }
     orr_page_add(page, "\n");
 }
 
@@ -316,11 +320,10 @@ static void add_robustness(orr_page *page, const orr_tree *result) {
         return;
     }
     orr_page_heading(page, "How sharp the peak is");
-    orr_page_add(
-        page,
-        "  A %s: %.0f %% of the plans one change away that are legal fit and lie within the\n"
-        "  model's error. The least costly change of each axis:\n",
-        orr_tree_text(orr_tree_get(r, "shape"), ""), 100 * real(r, "near_frac"));
+    orr_page_add(page,
+                 "  %s: of the legal plans one change away %.0f %% fit and lie within the model's "
+                 "error.\n  The least costly change of each axis:\n",
+                 orr_tree_text(orr_tree_get(r, "shape"), ""), 100 * real(r, "near_frac"));
     add_axes(page, orr_tree_get(r, "axes"));
     orr_page_add(page, "  A figure of the machine 10 %% less, 10 %% more:\n");
     add_shaken(page, orr_tree_get(r, "figures"), "figure");
@@ -328,6 +331,18 @@ static void add_robustness(orr_page *page, const orr_tree *result) {
         orr_page_add(page, "  A class of work a standard deviation shorter, longer:\n");
         add_shaken(page, orr_tree_get(r, "calibration"), "what");
     }
+}
+
+static void add_free_layout(orr_page *page, const orr_tree *result) {
+    const orr_tree *one = orr_tree_get(result, "free_layout");
+    if (orr_tree_size(one) == 0) {
+        return;
+    }
+    orr_page_heading(page, "Layers placed freely, by a layout string");
+    orr_page_add(page, "  %9s  %+.1f %% against the best above  %s\n      layout %s\n",
+                 orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
+                 100 * real(one, "against_best_frac"), plan_words(page, orr_tree_get(one, "plan")),
+                 orr_tree_text(orr_tree_get(one, "layout"), ""));
 }
 
 void orr_render_tune(orr_page *page, const orr_tree *envelope) {
@@ -357,6 +372,7 @@ void orr_render_tune(orr_page *page, const orr_tree *envelope) {
               page->options.verbose ? 100 : 6);
     add_plans(page, orr_tree_get(result, "pareto"), "Speed against free memory",
               page->options.verbose ? 100 : 6);
+    add_free_layout(page, result);
     add_fronts(page, result);
     add_baseline(page, result);
     add_finalists(page, result);

@@ -29,9 +29,9 @@ const char *orr_page_bytes(orr_page *page, double bytes);
 const char *orr_page_count(orr_page *page, double value);
 
 void orr_render_measure(orr_page *page, const orr_tree *envelope);
-void orr_render_evidence(orr_page *page, const orr_tree *evidence); /* NULL: nothing */
+void orr_render_evidence(orr_page *page, const orr_tree *evidence);   /* NULL: nothing */
 void orr_render_waterfall(orr_page *page, const orr_tree *waterfall); /* NULL: nothing */
-void orr_render_against(orr_page *page, const orr_tree *against); /* NULL: nothing */
+void orr_render_against(orr_page *page, const orr_tree *against);     /* NULL: nothing */
 void orr_render_explain(orr_page *page, const orr_tree *envelope);
 void orr_render_training(orr_page *page, const orr_tree *training); /* NULL: nothing */
 void orr_render_project(orr_page *page, const orr_tree *envelope);

@@ -151,7 +151,7 @@ static double value_of(const tune_space *space, const tune_found *found, uint32_
 
 static orr_status read_keys(const tune_space *space, uint32_t *keys, uint32_t *count,
                             orr_err *err) {
-    const char *text = space->request->front;
+    const char *text = space->request->front == NULL ? "memory" : space->request->front;
     *count = 0;
     for (const char *p = text; *p != '\0';) {
         size_t length = strcspn(p, ",");
@@ -174,6 +174,11 @@ static orr_status read_keys(const tune_space *space, uint32_t *keys, uint32_t *c
         p += length + (p[length] != '\0');
     }
     return *count > 0 ? ORR_OK : orr_fail(err, ORR_E_USAGE, "a front needs objectives");
+}
+
+orr_status tune_front_check(const tune_space *space, orr_err *err) {
+    uint32_t keys[TUNE_FRONT_KEYS], count = 0;
+    return read_keys(space, keys, &count, err);
 }
 
 static bool beats(const tune_space *space, const tune_found *a, const tune_found *b,

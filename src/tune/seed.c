@@ -485,7 +485,7 @@ orr_status tune_aside(const tune_space *space, orr_engine *engine, const tune_fo
     orr_tree_put_text(arena, out, "shape",
                       share >= broad   ? "broad basin"
                       : share <= sharp ? "sharp peak"
-                                       : "between a peak and a basin");
+                                       : "neither sharp nor broad");
     return ORR_OK;
 }
 

@@ -37,9 +37,10 @@ void tune_plan_overlap(const tune_world *world, uint32_t overlap, orr_plan *plan
 }
 
 /* Whether anything is shared out or reduced among replicas. */
-static bool has_replicas(const orr_plan *plan) {
-    return plan->shard.dp * plan->split.cp > 1 ||
-           (uint64_t)plan->split.etp * plan->split.ep * plan->pipe.pp < plan->gpus;
+static bool has_replicas(const tune_world *world, const orr_plan *plan) {
+    bool experts = is_moe(world->base.model) &&
+                   (uint64_t)plan->split.etp * plan->split.ep * plan->pipe.pp < plan->gpus;
+    return plan->shard.dp * plan->split.cp > 1 || experts;
 }
 
 uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan) {
@@ -49,7 +50,7 @@ uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan) {
     if (plan->split.tp > 1 && (s->tp_overlap_fwd_frac > 0 || s->tp_overlap_bwd_frac > 0)) {
         mask |= ORR_OVERLAP_TP;
     }
-    if (has_replicas(plan) && plan->shard.kind < ORR_SHARD_ZERO3 &&
+    if (has_replicas(world, plan) && plan->shard.kind < ORR_SHARD_ZERO3 &&
         (s->dp_overlap_grads || s->dp_overlap_params)) {
         mask |= ORR_OVERLAP_DP;
     }
@@ -365,7 +366,7 @@ static tail_key key_of(const tune_space *space, const tune_family *family, const
     key.experts = plan->split.ep > 1;
     key.expert_group = plan->split.ep * plan->split.etp > 1;
     key.contexts = plan->split.cp > 1;
-    key.replicas = has_replicas(plan);
+    key.replicas = has_replicas(&space->world[family->world], plan);
     key.tensors = plan->split.tp > 1;
     key.dispatch = plan->variant.dispatch;
     key.shard = plan->shard.kind;
@@ -404,7 +405,7 @@ static void find_shards(const tune_world *world, orr_plan plan, tune_tails *out)
         out->shard[out->shard_count++] = plan.shard.kind;
         return;
     }
-    uint8_t most = has_replicas(&plan) ? ORR_SHARD_ZERO2 : ORR_SHARD_NONE;
+    uint8_t most = has_replicas(world, &plan) ? ORR_SHARD_ZERO2 : ORR_SHARD_NONE;
     for (uint8_t kind = ORR_SHARD_NONE; kind <= most; kind++) {
         plan.shard.kind = kind;
         /* without replicas all kinds are one: none */
@@ -437,7 +438,7 @@ const tune_tails *tune_tails_of(tune_space *space, const tune_family *family,
     known = ORR_NEW(space->arena, tune_tails);
     find_shards(w, plan, known);
     /* Bits without effect are as the software sets them. */
-    bool replicas = has_replicas(&plan);
+    bool replicas = has_replicas(w, &plan);
     uint32_t fixed =
         replicas && plan.shard.kind >= ORR_SHARD_ZERO3 && w->base.software->dp_overlap_grads
             ? ORR_OVERLAP_DP
@@ -522,7 +523,7 @@ static void walk_shards(family_walk *f) {
     plan->shard.group = 0;
     add_family(f);
     uint32_t ranks = plan->shard.dp * plan->split.cp;
-    for (uint8_t kind = ORR_SHARD_ZERO3; kind < ORR_SHARD_COUNT && has_replicas(plan); kind++) {
+    for (uint8_t kind = ORR_SHARD_ZERO3; kind < ORR_SHARD_COUNT && has_replicas(w, plan); kind++) {
         if (!shard_wanted(w, kind)) {
             continue;
         }

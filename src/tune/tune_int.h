@@ -160,6 +160,11 @@ uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan);
 /* Whether a plan is one of the space's; bits of overlap without effect become as they are there. */
 bool tune_space_holds(tune_space *space, uint32_t world, orr_plan *plan, uint32_t *family);
 
+/* ---- empty.c --------------------------------------------------------------------------------- */
+
+/* ORR_E_INFEASIBLE: which limits exclude each other, by which rules, and what to take back. */
+orr_status tune_nothing_legal(const tune_space *space, orr_err *err);
+
 /* ---- worlds.c -------------------------------------------------------------------------------- */
 
 orr_status tune_worlds_make(tune_space *space, orr_err *err);
@@ -173,6 +178,7 @@ void tune_worlds_group(tune_space *space);
 double tune_cost(const tune_world *world, double step_s);
 /* {objectives, complete, points}: a search of each world. */
 enum { TUNE_FRONT_KEYS = 8 };
+orr_status tune_front_check(const tune_space *space, orr_err *err); /* the objectives asked for */
 orr_status tune_front(tune_space *space, orr_engine *engine, orr_tree **out, orr_err *err);
 /* Days, money, energy of a run with such a step, where they are known. */
 void tune_write_run(orr_arena *arena, const tune_world *world, double step_s, orr_tree *out);
@@ -311,6 +317,13 @@ orr_status tune_seed(tune_space *space, orr_engine *engine, uint32_t budget, tun
  * gain_frac}. */
 orr_status tune_descend(const tune_space *space, orr_engine *engine, uint32_t budget,
                         tune_keep *keep, orr_tree **out, orr_err *err);
+
+/* ---- refine.c -------------------------------------------------------------------------------- */
+
+/* {layout, plan, tokens_per_s_per_gpu, need_bytes, gain_frac, against_best_frac} of the plan at the
+ * top that a free placement of layers makes fastest; NULL: none gains. */
+orr_status tune_refine(tune_space *space, orr_engine *engine, const tune_keep *keep,
+                       orr_tree **out);
 
 /* ---- measured.c ------------------------------------------------------------------------------ */
 

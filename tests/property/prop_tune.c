@@ -200,8 +200,13 @@ static void the_count_is_that_of_legal_plans(void **state) {
             tune_plan_pipe(pipe, &r.plan);
             uint32_t mask = tune_overlap_mask(&space.world[family->world], &r.plan);
             bool own = r.plan.shard.kind >= ORR_SHARD_ZERO3;
-            bool shares = r.plan.shard.dp * r.plan.split.cp > 1 ||
-                          r.plan.split.etp * r.plan.split.ep * r.plan.pipe.pp < r.plan.gpus;
+            bool sparse = false;
+            for (uint32_t m = 0; m < r.model->kind_count; m++) {
+                sparse = sparse || r.model->kind[m].mlp.experts > 0;
+            }
+            bool shares =
+                r.plan.shard.dp * r.plan.split.cp > 1 ||
+                (sparse && r.plan.split.etp * r.plan.split.ep * r.plan.pipe.pp < r.plan.gpus);
             uint64_t legal = 0;
             for (uint32_t c = 0; c < recomputes->count; c++) {
                 for (uint32_t o = 0; o < TUNE_OVERLAPS; o++) {
