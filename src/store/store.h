@@ -19,7 +19,8 @@ void orr_store_close(orr_store *store); /* NULL is fine */
 
 /* One plan that was looked at for a reason. */
 typedef struct orr_trial {
-    const char *kind; /* "seed", "incumbent", "finalist", "measured" */
+    const char *kind; /* "seed", "incumbent", "finalist", "proposal" (of a language model),
+                         "device" (measured) */
     const char *plan; /* its keys as JSON */
     double tokens_per_s_per_gpu, step_s, need_bytes;
     double at_s; /* since the search began */

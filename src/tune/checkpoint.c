@@ -15,7 +15,8 @@ typedef struct state_head {
     uint32_t next, round;
 } state_head;
 
-uint64_t tune_search_key(const tune_space *space) {
+/* Of what was asked; not of prices. */
+static uint64_t question_key(const tune_space *space) {
     const orr_tune_request *request = space->request;
     orr_arena *work = orr_arena_new();
     orr_tree *all = orr_tree_new_map(work);
@@ -35,15 +36,65 @@ uint64_t tune_search_key(const tune_space *space) {
     orr_tree_put_text(work, all, "version", ORR_VERSION);
     char *text = orr_write_json(work, all, false);
     uint64_t key = orr_hash(text, strlen(text));
+    orr_arena_free(work);
+    return key;
+}
+
+uint64_t tune_search_key(const tune_space *space) {
+    uint64_t key = question_key(space);
     /* Bounds and order hang on prices: another calibration is another search. */
     for (uint32_t f = 0; f < space->family_count; f++) {
         uint64_t parts[2] = {key, 0};
         memcpy(&parts[1], &space->family[f].bound, sizeof parts[1]);
         key = orr_hash(parts, sizeof parts);
     }
-    orr_arena_free(work);
     return key;
 }
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* Bounds hang on model, machine, software and calibration. The first three are in the key; that the
+ * prices are those of before is seen by computing some of the bounds again (search.c). */
+static uint64_t bounds_key(const tune_space *space) {
+    uint64_t parts[2] = {question_key(space), 0x626f756e6473u}; /* "bounds" */
+    return orr_hash(parts, sizeof parts);
+}
+
+orr_status tune_bounds_save(const tune_space *space, orr_err *err) {
+    if (space->request->store == NULL || space->request->brute) {
+        return ORR_OK;
+    }
+    double *bound = (double *)orr_alloc(space->family_count * sizeof *bound);
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        bound[f] = space->family[f].bound;
+    }
+    orr_status status = orr_store_put_state(space->request->store, bounds_key(space), bound,
+                                            space->family_count * sizeof *bound, err);
+    orr_release(bound);
+    return status;
+}
+
+orr_status tune_bounds_load(const tune_space *space, const double **out, orr_err *err) {
+    void *bytes = NULL;
+    size_t length = 0;
+    *out = NULL;
+    if (space->request->brute) {
+        return ORR_OK;
+    }
+    if (space->request->store != NULL) {
+        ORR_TRY(orr_store_get_state(space->request->store, space->arena, bounds_key(space), &bytes,
+                                    &length, err));
+    }
+    ORR_TRY(tune_ranks_share(space->request, space->arena, &bytes, &length, err));
+    if (bytes != NULL && length == space->family_count * sizeof(double)) {
+        double *bound = ORR_NEW_ARRAY(space->arena, double, space->family_count);
+        memcpy(bound, bytes, length);
+        *out = bound;
+    }
+    return ORR_OK;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
 
 orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tune_keep *keep,
                                 uint32_t next, uint32_t round, orr_err *err) {
@@ -109,4 +160,11 @@ orr_status tune_store_found(const tune_space *space, uint64_t key, const char *k
     orr_status status = orr_store_add_trial(space->request->store, key, &trial, err);
     orr_arena_free(work);
     return status;
+}
+
+orr_status tune_store_seeds(const tune_space *space, uint64_t key, orr_err *err) {
+    for (uint32_t i = 0; i < space->seed_count && space->request->store != NULL; i++) {
+        ORR_TRY(tune_store_found(space, key, "seed", &space->seed[i], 0, err));
+    }
+    return ORR_OK;
 }

@@ -28,7 +28,7 @@ typedef struct search {
     uint32_t first;        /* of the round, in order; of the bounds, as they come */
     double limit;          /* of the round */
     double seed_limit;     /* what costs more than the seed and is of no interest */
-    uint64_t closed;       /* plans in families done with */
+    uint32_t upto;         /* families in order that are to be looked at, by what is known */
     bool cuttable;         /* the budget may end a family before it is done with */
     atomic_uint cut;       /* TUNE_STOP bits that end families right away */
     pthread_mutex_t asking;
@@ -70,7 +70,7 @@ static uint32_t stops(search *s, const char *what, double done, double total) {
 /* From inside a family, by whichever thread comes first. */
 static bool is_cut(search *s) {
     if (pthread_mutex_trylock(&s->asking) == 0) {
-        uint32_t flags = own_stops(s, "plans", (double)s->closed, (double)s->space->count);
+        uint32_t flags = own_stops(s, "families", s->first, s->upto);
         flags &= s->cuttable ? TUNE_STOP_BUDGET | TUNE_STOP_INTERRUPT : TUNE_STOP_INTERRUPT;
         (void)atomic_fetch_or(&s->cut, flags);
         (void)pthread_mutex_unlock(&s->asking);
@@ -182,11 +182,41 @@ static void bound_family(void *user, uint32_t thread, uint32_t index) {
     }
 }
 
+/* Whether bounds of another run are those of now: some are computed again. */
+static bool take_stored(search *s, const double *stored) {
+    enum { SAMPLE = 64 };
+    tune_space *space = s->space;
+    uint32_t step = orr_max_u32(1, space->family_count / SAMPLE);
+    for (uint32_t f = 0; f < space->family_count; f += step) {
+        tune_family *family = &space->family[f];
+        orr_quick *quick = quick_of(s, 0, family->world);
+        if (quick == NULL) {
+            return false;
+        }
+        double cost = tune_cost(&space->world[family->world], least_step(s, quick, family));
+        if (memcmp(&cost, &stored[f], sizeof cost) != 0) {
+            return false;
+        }
+    }
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        space->family[f].bound = stored[f];
+    }
+    return true;
+}
+
 /* Bounds of all families, or of as many as there is time for; the others' are -1: not known. */
 static uint32_t bound_families(search *s) {
     tune_space *space = s->space;
     orr_err err = {0};
     uint32_t flags = 0, done = 0;
+    const double *stored = NULL;
+    if (tune_bounds_load(space, &stored, &err) != ORR_OK) {
+        fail(s, &err);
+        return TUNE_STOP_FAILURE;
+    }
+    if (stored != NULL && take_stored(s, stored)) {
+        return 0;
+    }
     while (done < space->family_count && flags == 0) {
         double bound[BOUNDS_AT_ONCE];
         uint32_t count = orr_min_u32(BOUNDS_AT_ONCE, space->family_count - done);
@@ -207,6 +237,10 @@ static uint32_t bound_families(search *s) {
     }
     for (uint32_t f = done; f < space->family_count; f++) {
         space->family[f].bound = -1;
+    }
+    if (done == space->family_count && !atomic_load(&s->failed) &&
+        tune_bounds_save(space, &err) != ORR_OK) {
+        fail(s, &err);
     }
     return flags;
 }
@@ -565,7 +599,6 @@ static void merge_unit(search *s, tune_outcome *out, tune_keep *part, const tune
     }
     tune_keep_merge(s->keep, part);
     tune_keep_release(part);
-    s->closed += family->count;
 }
 
 static void run_round(search *s, tune_outcome *out, uint32_t next, uint32_t count) {
@@ -592,16 +625,25 @@ static void close_rest(search *s, uint32_t next) {
     }
 }
 
+/* Families that bounds do not rule out yet, those before `next` included. */
+static uint32_t count_wanted(search *s, uint32_t next) {
+    const tune_space *space = s->space;
+    double limit =
+        space->request->brute ? HUGE_VAL : orr_min_f64(s->seed_limit, tune_keep_limit(s->keep));
+    s->upto = next;
+    while (s->upto < space->family_count && space->family[s->order[s->upto]].bound < limit) {
+        s->upto++;
+    }
+    return s->upto;
+}
+
 /* flags: what the bounds were stopped by. Some families are looked at in any case. */
 static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t round,
                        uint32_t flags) {
     tune_space *space = s->space;
     double saved_s = tune_clock_s();
-    for (uint32_t f = 0; f < next; f++) {
-        s->closed += space->family[s->order[f]].count;
-    }
     while (next < space->family_count) {
-        flags |= stops(s, "plans", (double)s->closed, (double)space->count);
+        flags |= stops(s, "families", next, count_wanted(s, next));
         bool enough = s->cuttable || s->keep->top_count > 0;
         if ((flags & ~(uint32_t)(enough ? 0 : TUNE_STOP_BUDGET)) != 0) {
             leave_open(s, out, next, flags);
@@ -628,7 +670,7 @@ static void run_rounds(search *s, tune_outcome *out, uint32_t next, uint32_t rou
             continue; /* the others are told before this rank leaves */
         }
     }
-    flags |= stops(s, "plans", (double)s->closed, (double)space->count);
+    flags |= stops(s, "families", next, count_wanted(s, next));
     out->interrupted = !out->complete && (flags & TUNE_STOP_INTERRUPT) != 0;
     close_rest(s, next);
 }
@@ -644,10 +686,15 @@ static orr_status find_start(search *s, tune_outcome *out, uint32_t *next, uint3
     }
     out->key = tune_search_key(s->space);
     if (!request->resume) {
-        return orr_store_forget(request->store, out->key, err);
+        ORR_TRY(orr_store_forget(request->store, out->key, err));
+        return tune_store_seeds(s->space, out->key, err);
     }
     ORR_TRY(tune_checkpoint_load(s->space, out->key, s->keep, next, round, &found, err));
+    if (!found) {
+        ORR_TRY(tune_store_seeds(s->space, out->key, err));
+    }
     out->resumed_at = *next;
+    out->evaluated_before = s->keep->evaluated;
     return ORR_OK;
 }
 

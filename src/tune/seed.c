@@ -291,9 +291,14 @@ static bool wanted(const planner *p, const orr_plan *plan) {
            (w->schedules >> pipe->schedule & 1) != 0;
 }
 
+enum { MAX_SEEDS = 4096 };
+
 static void note_found(planner *p, const orr_plan *plan, double step_s, double need_bytes) {
     double cost = tune_cost(p->world, step_s);
     tune_found found = {.cost = cost, .step_s = step_s, .need_bytes = need_bytes, .plan = *plan};
+    if (p->members != NULL && p->members->seed_count < orr_min_u32(p->budget, MAX_SEEDS)) {
+        p->members->seed[p->members->seed_count++] = found;
+    }
     if (p->members != NULL && cost < p->found.cost && step_s <= p->world->most_step_s &&
         tune_space_holds(p->members, 0, &found.plan, &found.family)) {
         p->found = found;
@@ -517,6 +522,7 @@ orr_status tune_seed(tune_space *space, orr_engine *engine, uint32_t budget, tun
                  .best_need = HUGE_VAL,
                  .members = space,
                  .found = {.cost = HUGE_VAL}};
+    space->seed = ORR_NEW_ARRAY(arena, tune_found, orr_min_u32(budget, MAX_SEEDS));
     ORR_TRY(orr_quick_new(engine, &world->base, space->compute_factor, &p.quick, err));
     p.best = first_plan(space, world);
     (void)try_plan(&p, p.best, "start");

@@ -214,10 +214,9 @@ static void try_schedule(pipe_list *l, uint32_t schedule, uint32_t pp) {
 /* Whether to leave the making of the space. */
 static bool is_interrupted(tune_space *space) {
     const orr_tune_request *request = space->request;
-    space->interrupted =
-        space->interrupted ||
-        (request->progress != NULL &&
-         !request->progress(request->progress_user, "families", space->family_count, 0));
+    space->interrupted = space->interrupted || (request->progress != NULL &&
+                                                !request->progress(request->progress_user, "space",
+                                                                   space->family_count, 0));
     return space->interrupted;
 }
 

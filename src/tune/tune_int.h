@@ -122,6 +122,12 @@ typedef struct tune_world {
     bool p2p_stated;
 } tune_world;
 
+typedef struct tune_found {
+    double cost, step_s, need_bytes;
+    uint32_t world, family; /* family: index in the space's order */
+    orr_plan plan;
+} tune_found;
+
 typedef struct tune_space {
     orr_arena *arena;
     const orr_tune_request *request;
@@ -134,7 +140,9 @@ typedef struct tune_space {
     uint32_t pipes_count, pipes_capacity;
     tune_pipes *pipes;
     orr_map pipe_map, tail_map, recompute_map;
-    uint64_t count;        /* legal plans */
+    uint64_t count;      /* legal plans */
+    uint32_t seed_count; /* plans that the seed planner tried and that fit, the first of them */
+    tune_found *seed;
     double start_s;        /* when the making began */
     bool interrupted;      /* while being made: the count is of a part */
     double compute_factor; /* from measured plans; 1: none */
@@ -185,12 +193,6 @@ void tune_write_run(orr_arena *arena, const tune_world *world, double step_s, or
 
 /* ---- keep.c: what a search remembers ----------------------------------------------------------
  */
-
-typedef struct tune_found {
-    double cost, step_s, need_bytes;
-    uint32_t world, family; /* family: index in the space's order */
-    orr_plan plan;
-} tune_found;
 
 enum { TUNE_TOP = 64, TUNE_UNIT_TOP = 6, TUNE_FRONT = 96 };
 
@@ -246,6 +248,10 @@ orr_status tune_checkpoint_save(const tune_space *space, uint64_t key, const tun
                                 uint32_t next, uint32_t round, orr_err *err);
 orr_status tune_checkpoint_load(const tune_space *space, uint64_t key, tune_keep *keep,
                                 uint32_t *next, uint32_t *round, bool *found, orr_err *err);
+/* Bounds of a search with the same inputs; *out NULL: none. */
+orr_status tune_bounds_save(const tune_space *space, orr_err *err);
+orr_status tune_bounds_load(const tune_space *space, const double **out, orr_err *err);
+orr_status tune_store_seeds(const tune_space *space, uint64_t key, orr_err *err);
 orr_status tune_store_found(const tune_space *space, uint64_t key, const char *kind,
                             const tune_found *found, double at_s, orr_err *err);
 
@@ -260,6 +266,7 @@ typedef struct tune_outcome {
     uint32_t threads;
     uint64_t key;        /* of the search in the store */
     uint32_t resumed_at; /* families done before */
+    uint64_t evaluated_before;
 } tune_outcome;
 /* seed: a plan of the space that is known already, or NULL. What costs more than it is not looked
  * at, and it is the best so far until there is a better one. */

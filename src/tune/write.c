@@ -250,7 +250,9 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
                        c->count > 0 ? orr_tree_copy(w.arena, c->entry[0]) : orr_tree_null(w.arena));
     write_certificate(&w, map);
     orr_tree_put_real(w.arena, map, "rate_per_s",
-                      outcome->wall_s > 0 ? (double)keep->evaluated / outcome->wall_s : 0);
+                      outcome->wall_s > 0
+                          ? (double)(keep->evaluated - outcome->evaluated_before) / outcome->wall_s
+                          : 0);
     orr_tree_put_real(w.arena, map, "wall_s", outcome->wall_s);
     orr_tree_put_int(w.arena, map, "threads", outcome->threads);
     if (tune_rank_count(space->request) > 1) {

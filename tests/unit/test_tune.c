@@ -252,7 +252,7 @@ static const orr_tree *interrupted(orr_arena *arena, stopper *s, uint32_t seed_b
 static void an_interrupt_leaves_the_best_so_far(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
-    stopper plans = {.at = "plans"}, bounds = {.at = "bounds"}, families = {.at = "families"};
+    stopper plans = {.at = "families"}, bounds = {.at = "bounds"}, families = {.at = "space"};
     const orr_tree *result = interrupted(arena, &plans, 0);
     assert_int_equal(orr_tree_kind_of(orr_tree_get(result, "best")), ORR_TREE_MAP);
     /* while bounds are computed the seed planner's best is known */
@@ -262,6 +262,109 @@ static void an_interrupt_leaves_the_best_so_far(void **state) {
     result = interrupted(arena, &families, 60);
     assert_int_equal(orr_tree_kind_of(orr_tree_get(result, "best")), ORR_TREE_NULL);
     assert_true(orr_tree_bool(orr_tree_get(result, "nothing_looked_at"), false));
+    orr_arena_free(arena);
+}
+
+/* ---- objectives ------------------------------------------------------------------------------ */
+
+static const orr_tree *prices_of(orr_arena *arena) {
+    orr_tree *prices = orr_tree_new_map(arena);
+    orr_tree_put_real(arena, prices, "gpu_hour", 2.0);
+    orr_tree_put_real(arena, prices, "gpu_w", 700);
+    return prices;
+}
+
+/* Two machine sizes; money and days follow from the steps that the search itself reports. */
+static void money_and_days_follow_from_the_step(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_tree *ranges = orr_tree_new_list(arena);
+    orr_tree_push(arena, ranges, orr_tree_new_text(arena, "gpus=8,16"));
+    orr_tune_request request = {.keys = workload(arena),
+                                .ranges = ranges,
+                                .tokens = 1e12,
+                                .prices = prices_of(arena),
+                                .objective = ORR_OBJECTIVE_COST,
+                                .front = "cost,time-to-train"};
+    const orr_tree *cheap = tune(arena, &request);
+    request.objective = ORR_OBJECTIVE_TIME;
+    const orr_tree *fast = tune(arena, &request);
+    double cost = real(cheap, "best.cost"), days = real(fast, "best.train_days");
+    assert_true(cost > 0 && days > 0);
+    assert_true(cost <= real(fast, "best.cost"));
+    assert_true(days <= real(cheap, "best.train_days"));
+    /* accelerator hours at their price, and their power */
+    double hours = real(cheap, "best.train_days") * 24 * real(cheap, "best.plan.gpus");
+    assert_true(cost > 1.9999 * hours && cost < 2.0001 * hours);
+    assert_true(real(cheap, "best.energy_kwh") > 0.6999 * hours);
+    /* the front's ends are the two winners */
+    const orr_tree *points = orr_tree_path(cheap, "fronts.points");
+    double least = HUGE_VAL, soonest = HUGE_VAL;
+    assert_true(orr_tree_size(points) > 0);
+    for (size_t i = 0; i < orr_tree_size(points); i++) {
+        least = fmin(least, real(orr_tree_at(points, i), "cost"));
+        soonest = fmin(soonest, real(orr_tree_at(points, i), "train_days"));
+    }
+    assert_true(fabs(least / cost - 1) < 1e-9 && fabs(soonest / days - 1) < 1e-9);
+    /* the fastest under a budget keeps it, and a budget below the least leaves nothing */
+    request.max_cost = 1.0001 * cost;
+    assert_true(real(tune(arena, &request), "best.cost") <= request.max_cost);
+    request.max_cost = 0.99 * cost;
+    assert_int_equal(orr_tree_kind_of(orr_tree_get(tune(arena, &request), "best")), ORR_TREE_NULL);
+    orr_arena_free(arena);
+}
+
+static void the_cheapest_cluster_is_found(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_tune_request request = {.keys = workload(arena),
+                                .prices = prices_of(arena),
+                                .objective = ORR_OBJECTIVE_CHEAPEST_CLUSTER};
+    const orr_tree *result = tune(arena, &request);
+    orr_tune_request fewest = {.keys = workload(arena), .objective = ORR_OBJECTIVE_GPUS};
+    /* of one kind of accelerator: as many as the fewest */
+    assert_true(real(result, "best.plan.gpus") == real(tune(arena, &fewest), "best.plan.gpus"));
+    orr_arena_free(arena);
+}
+
+static void robustness_shakes_everything(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_tune_request request = {.keys = workload(arena)};
+    const orr_tree *result = tune(arena, &request);
+    const orr_tree *figures = orr_tree_path(result, "robustness.figures");
+    assert_int_equal(orr_tree_size(figures), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(real(orr_tree_at(figures, i), "less_frac") <= 0);
+        assert_true(real(orr_tree_at(figures, i), "more_frac") >= 0);
+    }
+    const orr_tree *axes = orr_tree_path(result, "robustness.axes");
+    assert_true(orr_tree_size(axes) > 10);
+    for (size_t i = 0; i < orr_tree_size(axes); i++) {
+        const orr_tree *one = orr_tree_at(axes, i);
+        bool fits = strcmp(orr_tree_text(orr_tree_get(one, "verdict"), ""), "fits") == 0;
+        /* nothing is faster than the certified best */
+        assert_true(!fits || real(one, "change_frac") <= 1e-12);
+    }
+    assert_true(orr_tree_size(orr_tree_path(result, "robustness.calibration")) > 1);
+    orr_arena_free(arena);
+}
+
+static void limits_that_exclude_each_other_are_named(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_engine *engine = orr_engine_new();
+    orr_tree *pins = orr_tree_new_list(arena), *result = NULL;
+    orr_tree_push(arena, pins, orr_tree_new_text(arena, "tp=8"));
+    orr_tree_push(arena, pins, orr_tree_new_text(arena, "mbs=1"));
+    orr_tree_push(arena, pins, orr_tree_new_text(arena, "pp=4"));
+    orr_err err = {0};
+    orr_tune_request request = {.keys = workload(arena), .pins = pins};
+    assert_int_equal(orr_tune(engine, arena, &request, &result, &err), ORR_E_INFEASIBLE);
+    assert_non_null(strstr(err.message, "tp=8, pp=4 contradict each other"));
+    assert_null(strstr(err.message, "mbs"));
+    assert_non_null(strstr(err.hint, "without tp=8"));
+    orr_engine_free(engine);
     orr_arena_free(arena);
 }
 
@@ -275,6 +378,10 @@ int main(void) {
         cmocka_unit_test(measurements_move_the_projection),
         cmocka_unit_test(fewest_gpus_are_found),
         cmocka_unit_test(an_interrupt_leaves_the_best_so_far),
+        cmocka_unit_test(money_and_days_follow_from_the_step),
+        cmocka_unit_test(the_cheapest_cluster_is_found),
+        cmocka_unit_test(robustness_shakes_everything),
+        cmocka_unit_test(limits_that_exclude_each_other_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
