@@ -1,16 +1,18 @@
 /* Progress on stderr, and the interrupt that ends a command with what it has so far. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 
-static volatile sig_atomic_t interrupted;
+/* Set by a signal handler, read by the threads of a search. */
+static atomic_int interrupted;
 
 static void on_interrupt(int signal_number) {
     (void)signal_number;
-    interrupted = 1;
+    atomic_store(&interrupted, 1);
 }
 
 static double now_s(void) {
@@ -47,7 +49,7 @@ static bool on_progress(void *user, const char *what, double done, double total)
         shown.shown_s = at_s;
         shown.drawn = shown.terminal;
     }
-    return interrupted == 0;
+    return atomic_load(&interrupted) == 0;
 }
 
 void cli_start_progress(cli *self) {

@@ -44,6 +44,8 @@ static void random_software(orr_rng *rng, bool experts, orr_software *software) 
     v->fused_grad_accumulation = orr_rng_below(rng, 2) != 0;
     v->dispatch = (uint8_t)(experts ? orr_rng_below(rng, 3) : 0);
     v->fp8_copies = (uint8_t)orr_rng_below(rng, 3);
+    v->norm_square = orr_rng_below(rng, 2) != 0;
+    software->gathers_matrices = orr_rng_below(rng, 3) == 0;
     software->grads_live = orr_rng_below(rng, 4) == 0;
     software->optimizer_foreach = orr_rng_below(rng, 4) == 0;
     software->ddp_bucket_bytes = orr_rng_below(rng, 4) == 0 ? 2 : 0;
@@ -52,6 +54,7 @@ static void random_software(orr_rng *rng, bool experts, orr_software *software) 
         software->loss_fwd_bytes = 8;
         software->loss_bwd_bytes = 6;
         software->loss_previous_bytes = 4;
+        software->loss_cut_bytes = orr_rng_below(rng, 2) ? 4 : 0;
     }
     if (orr_rng_below(rng, 3) == 0) {
         software->fsdp_unit_bytes = 8;
@@ -140,6 +143,19 @@ static void check_rank(const orr_program *program, orr_arena *arena, uint32_t ra
     seen->moment[fast->moment]++;
 }
 
+/* What a search asks gives the same answer, and its bounds hold. A weigher is of one software. */
+static void check_weigher(const orr_program *program, double need) {
+    orr_weigher *weigher = orr_weigher_new();
+    orr_weigher_chunks(weigher, program);
+    orr_weigher_recompute(weigher, program->order);
+    assert_true(orr_weigher_need(weigher) == need);
+    assert_true(orr_weigher_floor(weigher) <= need);
+    assert_true(orr_weigher_states(weigher) <= need);
+    assert_true(orr_weigher_share(weigher) <= need);
+    assert_true(orr_weigher_states_share(weigher) <= need);
+    orr_weigher_free(weigher);
+}
+
 /* Whether the plan links; then all its ranks are checked. */
 static bool check_plan(orr_linker *linker, orr_arena *arena, const orr_resolved *resolved,
                        coverage *seen) {
@@ -158,6 +174,7 @@ static bool check_plan(orr_linker *linker, orr_arena *arena, const orr_resolved 
     }
     assert_true(need == memory.worst.need_bytes);
     assert_true(memory.rank[memory.worst_rank].need_bytes == need);
+    check_weigher(&program, need);
     return true;
 }
 

@@ -103,6 +103,28 @@ static void the_host_takes_what_is_sent(void **state) {
     tear_down(&b);
 }
 
+/* Gradients of a gathered unit are there while layers run backward, not at the loss; one that is
+ * gathered weight by weight is smaller. */
+static void units_come_and_go(void **state) {
+    (void)state;
+    static bed b;
+    set_up(&b, false, 8, 1, 1, 1);
+    b.resolved.plan.shard.kind = ORR_SHARD_FSDP2;
+    evaluate(&b);
+    const double *moment = b.memory.rank[0].moment_bytes;
+    double loss = moment[ORR_MOMENT_LOSS_BACKWARD], layer = moment[ORR_MOMENT_LAYER_BACKWARD];
+    b.software.fsdp_unit_bytes = 20;
+    evaluate(&b);
+    moment = b.memory.rank[0].moment_bytes;
+    assert_true(moment[ORR_MOMENT_LAYER_BACKWARD] > layer);
+    assert_true(moment[ORR_MOMENT_LOSS_BACKWARD] < layer && loss > 0);
+    layer = moment[ORR_MOMENT_LAYER_BACKWARD];
+    b.software.gathers_matrices = 1;
+    evaluate(&b);
+    assert_true(b.memory.rank[0].moment_bytes[ORR_MOMENT_LAYER_BACKWARD] < layer);
+    tear_down(&b);
+}
+
 /* Bytes a parameter of memory.md §2, for each way of keeping states. */
 static void states_follow_the_table(void **state) {
     (void)state;
@@ -358,6 +380,7 @@ int main(void) {
         cmocka_unit_test(states_follow_the_table),
         cmocka_unit_test(fuller_experts_hold_more),
         cmocka_unit_test(the_host_takes_what_is_sent),
+        cmocka_unit_test(units_come_and_go),
         cmocka_unit_test(experts_have_their_own_shards),
         cmocka_unit_test(in_flight_follows_the_schedule),
         cmocka_unit_test(gpipe_keeps_every_loss),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -240,6 +241,24 @@ static const bad_case bad[] = {
     {"just text\n", ORR_E_SCHEMA, 1, "map of fields", ""},
 };
 
+/* Recipes with scales of a tensor or of 32 in a row keep fp8 weights; block scales, 16-bit ones. */
+static void recipes_keep_fp8_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *precision;
+        uint32_t bytes;
+    } rows[] = {{"bf16", 2},   {"fp8", 1},           {"fp8_cs", 1},
+                {"fp8_mx", 1}, {"fp8_blockwise", 2}, {"nvfp4", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "model: llama-3-8b\nhardware: b200\nnodes: 1\ngbs: 16\nseq: 8192\n"
+                       "software: megatron-core-2026\nprecision: %s\n",
+                       rows[i].precision);
+        assert_int_equal(resolve(text).plan.numeric.param_bytes, rows[i].bytes);
+    }
+}
+
 static void bad_keys_are_explained(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -369,6 +388,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_stated_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(schedules_imply_chunks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(known_plans_are_legal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(recipes_keep_fp8_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_keys_are_explained, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_problems_come_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_null_err_is_fine, set_up, tear_down),
