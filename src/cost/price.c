@@ -58,8 +58,14 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
     return ORR_OK;
 }
 
-static bool is_after_ampere(uint8_t arch) {
-    return arch == ORR_ARCH_HOPPER || arch == ORR_ARCH_BLACKWELL;
+/* Generations of tensor cores after Ampere's, or another vendor's: what a kernel written for those
+ * leaves unused, each time as much again. */
+static uint32_t after_ampere(uint8_t arch) {
+    static const uint8_t generations[ORR_ARCH_COUNT] = {
+        [ORR_ARCH_HOPPER] = 1, [ORR_ARCH_BLACKWELL] = 2, [ORR_ARCH_CDNA2] = 1,
+        [ORR_ARCH_CDNA3] = 1,  [ORR_ARCH_CDNA4] = 1,
+    };
+    return arch < ORR_ARCH_COUNT ? generations[arch] : 0;
 }
 
 static void init_attention(struct orr_prices_table *table) {
@@ -67,9 +73,11 @@ static void init_attention(struct orr_prices_table *table) {
     /* fp8 attention is priced as bf16: too few measurements say how much faster it is */
     table->attention_machine = orr_machine_of(table->accelerator, ORR_BF16);
     if (table->software->attention_efficiency_frac > 0) {
-        bool later = is_after_ampere(table->accelerator->arch);
-        table->attention.efficiency = table->software->attention_efficiency_frac *
-                                      (later ? table->software->attention_new_arch_frac : 1);
+        uint32_t later = after_ampere(table->accelerator->arch);
+        table->attention.efficiency = table->software->attention_efficiency_frac;
+        for (uint32_t i = 0; i < later; i++) {
+            table->attention.efficiency *= table->software->attention_new_arch_frac;
+        }
     }
 }
 
@@ -148,7 +156,9 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
                      prices->provenance};
     if (op->kind == ORR_OP_GROUPED_GEMM) {
-        cost.time_s = time / table->arch->grouped_frac + table->arch->group_s * shape.batch;
+        bool launches = table->software->graphs != ORR_GRAPHS_FULL; /* experts one by one */
+        cost.time_s =
+            time / table->arch->grouped_frac + (launches ? table->arch->group_s * shape.batch : 0);
         cost.relerr_frac = root_sum(cost.relerr_frac, table->arch->grouped_error_frac);
     } else {
         cost.time_s *= misalignment(table, op, prices->in_bytes);

@@ -22,6 +22,7 @@ static const char *const master_dtypes[] = {"fp32", "16bit", "none", NULL};
 static const char *const moment_dtypes[] = {"fp32", "bf16", "fp16", "fp8", "none", NULL};
 static const char *const orders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", NULL};
 static const char *const base_dtypes[] = {"16bit", "int8", "nf4", "nf4-double", NULL};
+static const char *const graphs[] = {"none", "partial", "full_iteration", NULL};
 static const char *const optimizers[] = {"adam", "adam8bit", "muon", NULL};
 
 static const uint8_t grad_bytes[] = {4, 2}, param_bytes[] = {2, 4}, master_bytes[] = {4, 2, 0},
@@ -149,6 +150,9 @@ static const orr_field fields[KEY_COUNT] = {
     ENUM_KEY(KEY_BASE_DTYPE, base_dtype, base_dtypes,
              "Format that frozen linears rest in under lora; nf4 is four bits and a scale each 64 "
              "weights; default 16bit."),
+    ENUM_KEY(KEY_GRAPHS, graphs, graphs,
+             "What is captured and replayed without the host: partial leaves out routed experts; "
+             "default: the software's."),
 };
 
 const char *orr_plan_key_name(plan_key key) {

@@ -225,8 +225,9 @@ typedef struct orr_resolved {
     orr_plan plan;
     /* What named the inputs, as given; NULL: taken by default. For orr_plan_write. */
     const orr_tree *model_key, *hardware_key, *cluster_key, *software_key, *fabric_key;
-    double nic_Bps;    /* as stated; 0: the cluster's */
-    uint32_t sureness; /* orr_sureness */
+    double nic_Bps;     /* as stated; 0: the cluster's */
+    bool graphs_stated; /* then `software` is the profile's copy with them */
+    uint32_t sureness;  /* orr_sureness */
     uint32_t assumption_count;
     orr_assumption assumption[ORR_MAX_ASSUMPTIONS];
 } orr_resolved;

@@ -67,6 +67,7 @@ typedef enum plan_key {
     KEY_LORA,
     KEY_BASE_DTYPE,
     KEY_ORDER,
+    KEY_GRAPHS,
     KEY_COUNT
 } plan_key;
 
@@ -89,7 +90,7 @@ typedef struct plan_keys {
     double nic_Bps, capacity, offload_optimizer;
     bool sp, fp8_params;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
-    uint8_t attention, loss, dispatch, optimizer;
+    uint8_t attention, loss, dispatch, optimizer, graphs;
     uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype, base_dtype;
     uint8_t order;
 } plan_keys;

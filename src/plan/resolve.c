@@ -184,6 +184,13 @@ static void find_software(resolver *r) {
     if (!stated) {
         assume(r, KEY_SOFTWARE, software->name, "no software stated");
     }
+    if (is_stated(r, KEY_GRAPHS) && r->keys.graphs != software->graphs) {
+        orr_software *copy = ORR_NEW(r->arena, orr_software);
+        *copy = *software;
+        copy->graphs = r->keys.graphs;
+        software = copy;
+        r->out->graphs_stated = true;
+    }
     r->out->software = software;
     r->out->software_key = stated ? r->keys.software : NULL;
 }

@@ -55,6 +55,7 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .attention = p->variant.attention,
         .loss = p->variant.loss,
         .dispatch = p->variant.dispatch,
+        .graphs = r->software == NULL ? 0 : r->software->graphs,
         .imbalance = p->split.load > 0 && !p->variant.capacity
                          ? orr_tree_new_real(arena, orr_split_load(&p->split))
                          : NULL,
@@ -105,7 +106,8 @@ orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved) {
                     strcmp(key, orr_plan_key_name(KEY_BASE_DTYPE)) == 0;
         bool usual = resolved->plan.pipe.order == ORR_ORDER_PP_LAST &&
                      strcmp(key, orr_plan_key_name(KEY_ORDER)) == 0;
-        if (!idle && !usual && !says_nothing(orr_tree_at(all, i))) {
+        bool own = strcmp(key, orr_plan_key_name(KEY_GRAPHS)) == 0 && !resolved->graphs_stated;
+        if (!idle && !usual && !own && !says_nothing(orr_tree_at(all, i))) {
             orr_tree_put(arena, out, key, orr_tree_copy(arena, orr_tree_at(all, i)));
         }
     }

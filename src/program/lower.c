@@ -334,6 +334,16 @@ static void mark_per_operator(orr_op *op, uint32_t count) {
     }
 }
 
+/* What adds to the residual stream is not needed again, unless a norm comes between. */
+static void stop_recomputing(const orr_builder *b, orr_op *op) {
+    if (!b->key->variant.recompute_stops || b->key->layer.norms == 4) {
+        return;
+    }
+    for (uint32_t i = b->tail; i < b->tail_end; i++) {
+        op[i].modules &= ORR_MODULE_SAC; /* per operator, others run in its stead */
+    }
+}
+
 static void *copy_of(orr_arena *arena, const void *from, size_t count, size_t bytes) {
     void *to = orr_arena_array(arena, count > 0 ? count : 1, bytes);
     memcpy(to, from, count * bytes);
@@ -350,6 +360,7 @@ static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     link_weight_grads(op, backward, weight, b);
     detach_shards(op, object->op_count);
     mark_per_operator(op, b->forward.count);
+    stop_recomputing(b, op);
     object->op = op;
     object->saved_count = b->saved_count;
     object->saved = copy_of(arena, b->saved, b->saved_count, sizeof *b->saved);

@@ -58,7 +58,8 @@ typedef struct orr_builder {
     orr_param_tensor param[ORR_MAX_SAVED];
     struct orr_weight_shape weight_shape[ORR_MAX_WEIGHT_SHAPES];
     orr_params params;
-    uint32_t loss_first; /* first saved tensor of the loss */
+    uint32_t loss_first;     /* first saved tensor of the loss */
+    uint32_t tail, tail_end; /* forward ops whose results no backward op reads: a residual sum's */
     double host_ops;
     bool overflow; /* a fixed table was too small: a bug */
 } orr_builder;

@@ -55,10 +55,13 @@ void orr_lower_mlp(orr_builder *b) {
     orr_add_mlp_adapters(b, ORR_ADAPTER_COLUMN,
                          (orr_linear){.tokens = z->n, .out = up, .in = z->h});
     orr_add_activation(b, ORR_N_ACT, (double)z->n * (double)z->ffn);
+    b->tail = b->forward.count;
     orr_add_row(b, (orr_linear){.name = ORR_N_FC2, .tokens = z->n, .out = z->h, .in = z->ffn});
     orr_own_linear(b, ORR_OWN_SHARDED, z->h, z->ffn, layer->mlp.bias ? z->h : 0, ORR_OWN_REPLICATED,
                    1);
+    uint32_t end = b->forward.count;
     orr_add_adapter(b, ORR_LORA_DOWN, ORR_ADAPTER_ROW,
                     (orr_linear){.tokens = z->n, .out = z->h, .in = z->ffn});
+    b->tail_end = b->forward.count == end ? end : b->tail; /* an adapter's gradient reads on */
     b->modules = outer;
 }

@@ -21,6 +21,11 @@ static bool sends_once(const orr_builder *b) {
     return b->key->variant.dispatch >= ORR_DISPATCH_DEEPEP;
 }
 
+/* The first stage of sync-free dispatch brings the fused kernels with it. */
+static bool fuses_permute(const orr_builder *b) {
+    return b->key->variant.fused_permute || b->key->variant.dispatch >= ORR_DISPATCH_SYNC_FREE_1;
+}
+
 /* An exchange lasts as long as its fullest rank. */
 static uint64_t loaded(const orr_split *split, uint64_t bytes) {
     return split->load > 0 ? (uint64_t)((double)bytes * orr_split_load(split) + 0.5) : bytes;
@@ -127,13 +132,20 @@ static void add_permute(orr_builder *b, bool out) {
     double tokens = (double)(z->sharded * z->expert_h);
     /* copies are made where they are sent from, or out of what arrived once */
     double copies = (double)((sends_once(b) ? z->slots : z->copies) * z->expert_h);
-    uint32_t kernels = b->key->variant.fused_permute ? 1 : 4;
-    double bytes = out ? 2 * (copies + tokens) : 2 * copies;
+    uint32_t kernels = fuses_permute(b) ? 1 : 4;
+    double forward_bytes = out ? 2 * (copies + tokens) : 2 * copies, backward_bytes = forward_bytes;
+    if (!fuses_permute(b)) {
+        /* Gathers read and write a row a copy; sums read it and add to memory. Without fusion, and
+         * where activations do not weigh, so does a product with its two gradients. */
+        double weigh = b->key->variant.probs_in_activation ? 0 : 4;
+        forward_bytes = (out ? 4 : 6 + weigh) * copies;
+        backward_bytes = (out ? 6 : 4 + 2 * weigh) * copies;
+    }
     uint16_t name = out ? ORR_N_PERMUTE : ORR_N_UNPERMUTE;
-    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
-                   kernels);
-    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE, bytes,
-                   kernels);
+    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE,
+                   forward_bytes, kernels);
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE,
+                   backward_bytes, kernels);
 }
 
 static void add_sort(orr_builder *b, bool out) {
@@ -168,6 +180,7 @@ static void add_experts(orr_builder *b) {
     b->modules |= ORR_MODULE_MOE_ACT;
     orr_add_activation(b, ORR_N_EXPERT_ACT, (double)z->slots * (double)z->expert_ffn);
     b->modules = outer;
+    b->tail = b->forward.count;
     orr_add_linear(b, (orr_linear){.name = ORR_N_EXPERT_FC2,
                                    .tokens = z->rows,
                                    .out = z->expert_h,
@@ -235,6 +248,10 @@ void orr_lower_moe(orr_builder *b) {
     add_exchange(b, ORR_N_COMBINE, false);
     add_permute(b, false);
     add_latent(b, false);
+    /* weights applied to what experts put out have its values in their gradient; so has a product
+     */
+    bool read = !b->key->variant.probs_in_activation || b->size.expert_h != b->size.h;
+    b->tail_end = read ? b->tail : b->forward.count;
     if (b->size.shared_ffn > 0) {
         orr_fork routed = orr_fork_switch(b, start);
         add_shared(b);

@@ -49,6 +49,11 @@ typedef enum orr_refusal {
     ORR_REFUSES_EP = 1 << 8,                /* "ep": has no expert parallelism */
     ORR_REFUSES_FSDP2_EP = 1 << 9           /* "fsdp2-ep": PyTorch's FSDP2 and ep > 1 */
 } orr_refusal;
+typedef enum orr_graphs {
+    ORR_GRAPHS_NONE = 0,
+    ORR_GRAPHS_PARTIAL = 1, /* attention and routing; experts are launched by the host */
+    ORR_GRAPHS_FULL = 2     /* a whole iteration: host cost vanishes */
+} orr_graphs;
 typedef enum orr_memory_figure {
     ORR_ALLOCATED = 0,
     ORR_RESERVED = 1,
@@ -87,7 +92,8 @@ typedef struct orr_variant {
     uint8_t einsum_dispatch; /* tokens reach padded experts through products with one-hot masks */
     uint8_t static_rows;     /* shapes are compiled: dropless experts work in worst-case buffers */
     uint8_t norm_square;     /* an eager RMSNorm keeps the fp32 square as well (PyTorch 1) */
-    uint8_t reserved[1];
+    uint8_t recompute_stops; /* a recomputation ends with the last tensor that the backward needs */
+    uint8_t reserved[4];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
@@ -104,7 +110,7 @@ typedef struct orr_software {
     uint8_t p2p_scatter;         /* TP ranks send a share of the activation each and gather it */
     uint8_t dp_overlap_grads, dp_overlap_params;
     uint8_t dp_overlap_unsharded; /* plain all-reduces overlap where sharded ones do not */
-    uint8_t graphs;               /* 0 none, 1 partial, 2 whole iteration: host cost vanishes */
+    uint8_t graphs;               /* orr_graphs */
     uint8_t grads_live;           /* parameter gradients persist: memory moment D */
     uint8_t optimizer_foreach;    /* temporaries of a whole shard at the step */
     uint8_t gathers_matrices;     /* sharded parameters are gathered weight by weight */

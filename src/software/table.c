@@ -96,6 +96,9 @@ static const orr_field variant_fields[] = {
          "Tokens reach padded experts through products with one-hot masks."),
     FLAG("static_rows", variant.static_rows,
          "Shapes are compiled: without a capacity, experts work in buffers for the worst case."),
+    FLAG("recompute_stops", variant.recompute_stops,
+         "A recomputation ends with the last tensor that the backward needs, before the last "
+         "product of a layer."),
     FLAG("probs_in_activation", variant.probs_in_activation,
          "MoE probabilities are applied before the second matmul."),
     FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),

@@ -118,7 +118,8 @@ static bool listed(const orr_tree *list, const char *name) {
 
 static orr_software *profile_of(orr_fitting *f, const orr_software *software) {
     for (uint32_t i = 0; i < f->profile_count; i++) {
-        if (strcmp(f->profile[i].name, software->name) == 0) {
+        if (strcmp(f->profile[i].name, software->name) == 0 &&
+            f->profile[i].profile->graphs == software->graphs) {
             return f->profile[i].profile;
         }
     }

@@ -60,7 +60,8 @@ typedef struct orr_judged {
     const orr_resolved *resolved; /* NULL when skipped */
     bool refused;                 /* legal, but the framework would not start it; then resolved */
     double measured, projected, low, high;
-    bool counts; /* by its tier */
+    double need_frac; /* memory needed of the device's */
+    bool counts;      /* by its tier */
 } orr_judged;
 
 static inline double orr_judged_error(const orr_judged *row) {

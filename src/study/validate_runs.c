@@ -79,6 +79,7 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
     row->projected = projection.tokens_per_s_per_gpu;
     row->low = projection.low;
     row->high = projection.high;
+    row->need_frac = projection.memory.worst.need_bytes / projection.memory.capacity_bytes;
     return ORR_OK;
 }
 
@@ -98,6 +99,7 @@ static orr_tree *row_tree(orr_arena *arena, const orr_judged *row) {
         orr_tree_put_real(arena, map, "low", row->low);
         orr_tree_put_real(arena, map, "high", row->high);
         orr_tree_put_real(arena, map, "error", orr_judged_error(row));
+        orr_tree_put_real(arena, map, "memory_frac", row->need_frac);
     }
     orr_tree_put_text(arena, map, "skipped", row->skipped);
     return map;

@@ -140,13 +140,13 @@ static void raise_to_floor(orr_phase_time *phase, double already_s, double floor
 
 static void apply_host_floor(const orr_object *object, const orr_software *software,
                              const orr_timeline_mode *mode, orr_part_time *out) {
-    if (object->key.what != ORR_OBJECT_LAYER || software->graphs == 2) {
+    if (object->key.what != ORR_OBJECT_LAYER || software->graphs == ORR_GRAPHS_FULL) {
         return;
     }
     bool moe = object->key.layer.mlp.experts > 0;
     double fwd_s = moe ? software->host_moe_fwd_s : software->host_fwd_s;
     double bwd_s = moe ? software->host_moe_bwd_s : software->host_bwd_s;
-    if (software->graphs == 1) {
+    if (software->graphs == ORR_GRAPHS_PARTIAL) {
         fwd_s *= software->graph_partial_frac;
         bwd_s *= software->graph_partial_frac;
     }

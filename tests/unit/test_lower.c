@@ -207,6 +207,61 @@ static void compiled_shapes_hold_the_worst_case(void **state) {
     }
 }
 
+static double again_bytes(const orr_object *o, const char *name) {
+    const orr_op *op = find_op(o, 0, ORR_OP_MEMORY, name);
+    return op != NULL && (op->modules & ORR_MODULE_LAYER) ? op->bytes : 0;
+}
+
+/* The last product of a layer, and what brings it back, feed a sum: no gradient reads them. */
+static void recomputations_stop_where_nothing_reads(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_layer(4096, 32, 8, 14336), 2, 128256);
+    orr_plan *plan = &f.resolved.plan;
+    for (uint8_t stops = 0; stops < 2; stops++) {
+        plan->variant.recompute_stops = stops;
+        lowered l = lower_layer(plan, &f.kind[0]);
+        const orr_op *fc1 = find_op(l.object, 0, ORR_OP_GEMM, "mlp.fc1");
+        const orr_op *fc2 = find_op(l.object, 0, ORR_OP_GEMM, "mlp.fc2");
+        assert_true((fc1->modules & ORR_MODULE_LAYER) != 0);
+        assert_int_equal((fc2->modules & ORR_MODULE_LAYER) != 0, !stops);
+        assert_true((fc2->modules & ORR_MODULE_SAC) != 0);
+        orr_arena_free(l.arena);
+    }
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    f.resolved.plan.variant.recompute_stops = 1;
+    for (uint8_t early = 0; early < 2; early++) { /* are probabilities applied before fc2? */
+        f.resolved.plan.variant.probs_in_activation = early;
+        lowered l = lower_layer(&f.resolved.plan, &f.kind[0]);
+        assert_int_equal(again_bytes(l.object, "moe.combine.unpermute") > 0, !early);
+        orr_arena_free(l.arena);
+    }
+}
+
+/* Fused kernels write each copy once; plain ones read it, weigh it, and add to memory. */
+static void plain_permutations_move_more(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    orr_variant *v = &f.resolved.plan.variant;
+    double copies = 4.0 * 4096 * 4096, tokens = 4096.0 * 4096;
+    v->fused_permute = 1;
+    lowered l = lower_layer(&f.resolved.plan, &f.kind[0]);
+    assert_true(find_op(l.object, 0, ORR_OP_MEMORY, "moe.dispatch.permute")->bytes ==
+                2 * (copies + tokens));
+    assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.combine.unpermute")->bytes == 2 * copies);
+    orr_arena_free(l.arena);
+    v->fused_permute = 0;
+    l = lower_layer(&f.resolved.plan, &f.kind[0]);
+    assert_true(find_op(l.object, 0, ORR_OP_MEMORY, "moe.dispatch.permute")->bytes == 4 * copies);
+    assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.combine.unpermute")->bytes == 12 * copies);
+    orr_arena_free(l.arena);
+    v->dispatch = ORR_DISPATCH_SYNC_FREE_1; /* brings them fused */
+    l = lower_layer(&f.resolved.plan, &f.kind[0]);
+    assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.combine.unpermute")->bytes == 2 * copies);
+    orr_arena_free(l.arena);
+}
+
 static void shared_experts_run_beside(void **state) {
     (void)state;
     fixture f;
@@ -371,6 +426,8 @@ int main(void) {
         cmocka_unit_test(context_parallel_exchanges),
         cmocka_unit_test(experts_exchange_tokens),
         cmocka_unit_test(compiled_shapes_hold_the_worst_case),
+        cmocka_unit_test(recomputations_stop_where_nothing_reads),
+        cmocka_unit_test(plain_permutations_move_more),
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),

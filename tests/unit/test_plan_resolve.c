@@ -331,6 +331,7 @@ static void written_plans_resolve_to_the_same(void **state) {
         "cp_kind: a2a\nexp_avg_dtype: bf16\nexp_avg_sq_dtype: fp8\nmaster_dtype: 16bit\n",
         "model: mixtral-8x7b\nhardware: h100\ngpus: 64\npp: 4\nvpp: 2\nep: 8\noverlap: all\n"
         "micro_batches: 16\np2p: overlap-warmup-flush\ngroup: 8\n",
+        "model: mixtral-8x7b\nhardware: h100\ngpus: 64\nep: 8\ngraphs: full_iteration\n",
     };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         orr_resolved first = resolve(plans[i]), second;
@@ -340,6 +341,8 @@ static void written_plans_resolve_to_the_same(void **state) {
             fail_msg("%s\n%s", orr_write_json(arena, written, true), err.message);
         }
         assert_same_plan(&first.plan, &second.plan);
+        assert_int_equal(first.software->graphs, second.software->graphs);
+        assert_int_equal(first.graphs_stated, second.graphs_stated);
         assert_string_equal(first.cluster->name, second.cluster->name);
         assert_memory_equal(first.cluster->tier, second.cluster->tier, sizeof first.cluster->tier);
         assert_string_equal(first.software->name, second.software->name);
