@@ -64,7 +64,9 @@ static loss_cost loss_cost_of(const orr_builder *b) {
     case ORR_LOSS_TE:
     case ORR_LOSS_FUSED: break;
     }
-    return (loss_cost){12, 8, 2, ORR_MEMOP_LOSS};
+    /* two passes over 16-bit logits, the second leaves the gradient in their place; one scales it
+     */
+    return (loss_cost){6, 4, 2, ORR_MEMOP_LOSS};
 }
 
 /* Vocabulary-parallel cross-entropy reduces the maximum, the target's logit and the sum of

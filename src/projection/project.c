@@ -255,6 +255,7 @@ static void keep_times(orr_engine *engine, const orr_schedule_spec *spec, const 
         kept->capacity = 2 * chunks;
         kept->time = ORR_NEW_ARRAY(engine->arena, int64_t, 3 * (size_t)kept->capacity);
         kept->rank_end = ORR_NEW_ARRAY(engine->arena, int64_t, kept->capacity);
+        kept->rank_begin = ORR_NEW_ARRAY(engine->arena, int64_t, kept->capacity);
     }
     memcpy(&kept->spec, spec, sizeof *spec);
     memcpy(kept->time, d->f, bytes);
@@ -262,9 +263,9 @@ static void keep_times(orr_engine *engine, const orr_schedule_spec *spec, const 
     memcpy(kept->time + 2 * (size_t)chunks, d->w, bytes);
 }
 
-/* Ends of the ranks were hops free. An order follows from its spec and times, so these decide. */
+/* The play were hops free. An order follows from its spec and times, so these decide. */
 static orr_status play_free(orr_engine *engine, const orr_plan *plan, const orr_order *order,
-                            const orr_durations *d, const int64_t **rank_end, orr_err *err) {
+                            const orr_durations *d, const orr_free_play **out, orr_err *err) {
     orr_free_play *kept = &engine->free_play;
     orr_schedule_spec spec = orr_plan_schedule(plan);
     uint32_t chunks = plan->pipe.pp * plan->pipe.vpp;
@@ -274,10 +275,13 @@ static orr_status play_free(orr_engine *engine, const orr_plan *plan, const orr_
         no_hops.hop = ORR_NEW_ARRAY(engine->scratch, int64_t, plan->pipe.pp);
         keep_times(engine, &spec, d, chunks);
         ORR_TRY(play_order(engine, order, &no_hops, &free_hops, err));
-        memcpy(kept->rank_end, free_hops.rank_end, plan->pipe.pp * sizeof *kept->rank_end);
+        for (uint32_t r = 0; r < plan->pipe.pp; r++) {
+            kept->rank_end[r] = free_hops.rank_end[r];
+            kept->rank_begin[r] = orr_rank_begin(&free_hops, plan->pipe.vpp, r);
+        }
         kept->known = true;
     }
-    *rank_end = kept->rank_end;
+    *out = kept;
     return ORR_OK;
 }
 
@@ -309,7 +313,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         if ((engine->without & ORR_WITHOUT_DP) != 0) {
             end.dp_s = end.dp_error_s = 0;
         }
-        double end_s = (double)play.rank_end[r] * ORR_PS + end.dp_s;
+        double end_s = (double)orr_rank_span(resolved, &play, r) * ORR_PS + end.dp_s;
         if (end_s > last_s) {
             last_s = end_s;
             last = r;
@@ -325,11 +329,13 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     *out = (orr_projection){
         .resolved = resolved, .anchor_factor = compute_factor, .slowest_rank = last};
     double variance = add_rank_compute(program, &times, last, out);
-    double busy_s = sum_slices(out), end_s = (double)play.rank_end[last] * ORR_PS, hops_s = 0;
+    double busy_s = sum_slices(out), hops_s = 0;
+    double end_s = (double)orr_rank_span(resolved, &play, last) * ORR_PS;
     if (pipe->pp > 1) {
-        const int64_t *free_end = NULL;
-        ORR_TRY(play_free(engine, &resolved->plan, program->order, &d, &free_end, err));
-        hops_s = orr_max_f64(0, end_s - (double)free_end[last] * ORR_PS);
+        const orr_free_play *free_play = NULL;
+        ORR_TRY(play_free(engine, &resolved->plan, program->order, &d, &free_play, err));
+        int64_t begin = orr_ranks_run_on(resolved) ? free_play->rank_begin[last] : 0;
+        hops_s = orr_max_f64(0, end_s - (double)(free_play->rank_end[last] - begin) * ORR_PS);
     }
     out->slice_s[ORR_SLICE_PP] = hops_s;
     double rest_s = end_s - busy_s - hops_s;

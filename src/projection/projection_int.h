@@ -23,8 +23,8 @@ typedef struct orr_free_play {
     orr_schedule_spec spec;
     uint32_t capacity; /* chunks */
     bool known;
-    int64_t *time;     /* f, b, w of each chunk */
-    int64_t *rank_end; /* [pp] */
+    int64_t *time;                  /* f, b, w of each chunk */
+    int64_t *rank_end, *rank_begin; /* [pp] */
 } orr_free_play;
 
 struct orr_engine {
@@ -90,6 +90,11 @@ void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
 orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
                                const orr_exchanges *prices, uint32_t rank,
                                const orr_chunk_time *chunk_time, const orr_play *play);
+/* Picoseconds that a rank's part of the step takes: until its end, or from its own beginning where
+ * the next step does not wait for the others. */
+bool orr_ranks_run_on(const orr_resolved *resolved);                       /* whether the latter */
+int64_t orr_rank_begin(const orr_play *play, uint32_t vpp, uint32_t rank); /* its first forward */
+int64_t orr_rank_span(const orr_resolved *resolved, const orr_play *play, uint32_t rank);
 /* The step from the end of the last rank (its exposed exchanges included) and the longest
  * optimizer. */
 double orr_step_close(const orr_resolved *resolved, double end_s, double optimizer_s,

@@ -328,20 +328,11 @@ orr_status orr_quick_step(orr_quick *quick, const orr_plan *plan, double *step_s
     for (uint32_t r = 0; r < plan->pipe.pp; r++) {
         orr_step_end end = orr_step_end_cost(&quick->program, quick->table, exchanges, r,
                                              quick->kind_time, &quick->play);
-        last_s = orr_max_f64(last_s, (double)quick->play.rank_end[r] * ORR_PS + end.dp_s);
+        double span_s = (double)orr_rank_span(&quick->now, &quick->play, r) * ORR_PS;
+        last_s = orr_max_f64(last_s, span_s + end.dp_s);
         optimizer_s = orr_max_f64(optimizer_s, end.optimizer_s);
     }
     *step_s = orr_step_close(&quick->now, last_s, optimizer_s, &jitter_s);
-    return ORR_OK;
-}
-
-orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_s, orr_err *err) {
-    take(quick, plan);
-    ORR_TRY(set_times(quick, err));
-    orr_schedule_spec spec = orr_plan_schedule(plan);
-    orr_durations d = orr_stage_durations(&quick->times);
-    double end_s = (double)orr_schedule_bound(&spec, &d) * ORR_PS, jitter_s;
-    *step_s = orr_step_close(&quick->now, end_s, 0, &jitter_s);
     return ORR_OK;
 }
 
@@ -365,6 +356,20 @@ static double even_step(const orr_quick *quick, double work_s) {
     bool twice = orr_schedule_two_way((orr_schedule_kind)plan->pipe.schedule);
     double each_s = work_s / (twice ? 2 : 1) / plan->pipe.pp, jitter_s;
     return orr_step_close(&quick->now, rounding * each_s * plan->batch.micro_batches, 0, &jitter_s);
+}
+
+orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_s, orr_err *err) {
+    take(quick, plan);
+    ORR_TRY(set_times(quick, err));
+    if (orr_ranks_run_on(&quick->now)) { /* the schedule's bound is of its end */
+        *step_s = even_step(quick, work_of(quick));
+        return ORR_OK;
+    }
+    orr_schedule_spec spec = orr_plan_schedule(plan);
+    orr_durations d = orr_stage_durations(&quick->times);
+    double end_s = (double)orr_schedule_bound(&spec, &d) * ORR_PS, jitter_s;
+    *step_s = orr_step_close(&quick->now, end_s, 0, &jitter_s);
+    return ORR_OK;
 }
 
 static orr_status share_out(orr_quick *quick, const orr_plan *plan, orr_err *err) {

@@ -232,6 +232,26 @@ orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table 
     return end;
 }
 
+bool orr_ranks_run_on(const orr_resolved *resolved) {
+    orr_schedule_kind kind = (orr_schedule_kind)resolved->plan.pipe.schedule;
+    return resolved->software->post_validation && orr_schedule_splits_backward(kind);
+}
+
+int64_t orr_rank_begin(const orr_play *play, uint32_t vpp, uint32_t rank) {
+    int64_t begin = play->first_use[rank * vpp];
+    for (uint32_t c = 1; c < vpp; c++) {
+        int64_t use = play->first_use[rank * vpp + c];
+        begin = use < begin ? use : begin;
+    }
+    return begin;
+}
+
+int64_t orr_rank_span(const orr_resolved *resolved, const orr_play *play, uint32_t rank) {
+    int64_t begin =
+        orr_ranks_run_on(resolved) ? orr_rank_begin(play, resolved->plan.pipe.vpp, rank) : 0;
+    return play->rank_end[rank] - begin;
+}
+
 /* Stragglers: what waits for the slowest of many nodes. */
 static double jitter_frac(const orr_resolved *resolved) {
     double nodes = (double)resolved->plan.gpus / resolved->cluster->gpus_per_node;

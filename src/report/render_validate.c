@@ -190,6 +190,29 @@ static void add_series(orr_page *page, const orr_tree *series) {
                  100 * real(series, "median_regret"), 100 * real(series, "top3_regret"));
 }
 
+static void add_ladders(orr_page *page, const orr_tree *ladders) {
+    for (size_t i = 0; i < orr_tree_size(ladders); i++) {
+        const orr_tree *one = orr_tree_at(ladders, i), *steps = orr_tree_get(one, "steps");
+        orr_page_heading(page, orr_arena_format(page->arena, "Changes one by one: %s on %lld %s",
+                                                text(one, "model"), whole(one, "gpus"),
+                                                text(one, "gpu")));
+        orr_page_add(page, "  %-40s%10s%10s%8s%10s%10s\n", "", "measured", "projected", "error",
+                     "gain", "projected");
+        for (size_t k = 0; k < orr_tree_size(steps); k++) {
+            const orr_tree *step = orr_tree_at(steps, k);
+            bool gains = orr_tree_get(step, "measured_gain") != NULL;
+            orr_page_add(page, "  ");
+            orr_page_cell(page, text(step, "lever"), 40);
+            orr_page_add(page, "%10.0f%10.0f%8s%10s%10s\n", real(step, "measured"),
+                         real(step, "projected"), percent(page, real(step, "error"), true),
+                         gains ? percent(page, real(step, "measured_gain"), true) : "",
+                         gains ? percent(page, real(step, "projected_gain"), true) : "");
+        }
+        orr_page_add(page, "  %lld of %lld signs right   Kendall tau %.2f\n",
+                     whole(one, "signs_right"), whole(one, "signs_told"), real(one, "kendall_tau"));
+    }
+}
+
 static void add_anchored(orr_page *page, const orr_tree *anchored) {
     if (anchored == NULL) {
         return;
@@ -385,6 +408,7 @@ void orr_render_validate(orr_page *page, const orr_tree *envelope) {
         add_headline(page, summary);
         add_groups(page, envelope);
         add_series(page, orr_tree_get(envelope, "series"));
+        add_ladders(page, orr_tree_get(envelope, "ladders"));
         add_anchored(page, orr_tree_get(envelope, "anchored"));
         add_verdicts(page, orr_tree_get(envelope, "verdict"));
         add_mistakes(page, orr_tree_get(envelope, "verdict"));

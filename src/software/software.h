@@ -110,6 +110,7 @@ typedef struct orr_software {
     uint8_t p2p_scatter;         /* TP ranks send a share of the activation each and gather it */
     uint8_t dp_overlap_grads, dp_overlap_params;
     uint8_t dp_overlap_unsharded; /* plain all-reduces overlap where sharded ones do not */
+    uint8_t post_validation;      /* zero-bubble steps begin before all ranks have ended */
     uint8_t graphs;               /* orr_graphs */
     uint8_t grads_live;           /* parameter gradients persist: memory moment D */
     uint8_t optimizer_foreach;    /* temporaries of a whole shard at the step */

@@ -131,6 +131,9 @@ static const orr_field switch_fields[] = {
          "Gradients of unsharded data parallelism are reduced under the backward, whatever "
          "dp_overlap_grads says."),
     FLAG("dp_overlap_params", dp_overlap_params, "Parameter gathers run under the forward."),
+    FLAG("post_validation", post_validation,
+         "Under schedules that split the backward a rank's optimizer steps at once and is checked "
+         "later: a step lasts as long as the longest rank, not until the last one ends."),
     WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
     FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),
     FLAG("optimizer_foreach", optimizer_foreach, "Temporaries of a whole shard at the step."),

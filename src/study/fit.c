@@ -55,6 +55,8 @@ orr_status orr_fit_project(orr_fitting *f) {
         orr_arena_reset(arena);
         status = orr_project(engine, arena, f->row[i]->resolved, NULL, &projection, f->err);
         f->row[i]->projected = projection.tokens_per_s_per_gpu;
+        f->row[i]->low = projection.low;
+        f->row[i]->high = projection.high;
     }
     orr_arena_free(arena);
     orr_engine_free(engine);

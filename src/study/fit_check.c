@@ -63,17 +63,34 @@ static void choose_held(orr_fitting *f, orr_judged *rows, uint32_t count) {
     }
 }
 
-static void write_errors(orr_arena *arena, orr_tree *map, double *errors, uint32_t count) {
-    orr_tree_put_int(arena, map, "rows", count);
-    orr_tree_put_real(arena, map, "median_abs_err", orr_median(errors, count));
-    orr_tree_put_real(arena, map, "p90_abs_err", orr_quantile(errors, count, 0.9));
+/* What is held against a set of rows. */
+typedef struct sample {
+    double *error, *width;
+    uint32_t count, covered;
+} sample;
+
+static sample new_sample(orr_arena *arena, uint32_t most) {
+    return (sample){ORR_NEW_ARRAY(arena, double, most), ORR_NEW_ARRAY(arena, double, most), 0, 0};
 }
 
-static uint32_t take_errors(const orr_fitting *f, double *errors, uint32_t at) {
+static void write_sample(orr_arena *arena, orr_tree *map, const sample *s) {
+    orr_tree_put_int(arena, map, "rows", s->count);
+    orr_tree_put_real(arena, map, "median_abs_err", orr_median(s->error, s->count));
+    orr_tree_put_real(arena, map, "p90_abs_err", orr_quantile(s->error, s->count, 0.9));
+    orr_tree_put_real(arena, map, "coverage_90", s->count > 0 ? (double)s->covered / s->count : 0);
+    orr_tree_put_real(arena, map, "width_90", orr_median(s->width, s->count));
+}
+
+static void add_rows(const orr_fitting *f, const char *kind, sample *s) {
     for (uint32_t i = 0; i < f->row_count; i++) {
-        errors[at++] = fabs(orr_judged_error(f->row[i]));
+        const orr_judged *row = f->row[i];
+        if (kind != NULL && strcmp(row->kind, kind) != 0) {
+            continue;
+        }
+        s->error[s->count] = fabs(orr_judged_error(row));
+        s->width[s->count++] = (row->high - row->low) / row->projected;
+        s->covered += row->low <= row->measured && row->measured <= row->high;
     }
-    return at;
 }
 
 static orr_status leave_series(orr_fitting *f, const orr_tree *stages,
@@ -81,8 +98,7 @@ static orr_status leave_series(orr_fitting *f, const orr_tree *stages,
                                orr_tree *map, orr_err *err) {
     snapshot *before = ORR_NEW(f->arena, snapshot);
     bool *held = ORR_NEW_ARRAY(f->arena, bool, count);
-    double *errors = ORR_NEW_ARRAY(f->arena, double, count);
-    uint32_t n = 0;
+    sample seen = new_sample(f->arena, count);
     save(f, before);
     for (uint32_t fold = 0; fold < FOLDS; fold++) {
         for (uint32_t i = 0; i < count; i++) {
@@ -92,11 +108,11 @@ static orr_status leave_series(orr_fitting *f, const orr_tree *stages,
         ORR_TRY(orr_fit_stages(f, stages, request, rows, count, orr_tree_new_list(f->arena), err));
         choose_held(f, rows, count);
         ORR_TRY(orr_fit_project(f));
-        n = take_errors(f, errors, n);
+        add_rows(f, NULL, &seen);
         restore(f, before);
     }
     f->held = NULL;
-    write_errors(f->arena, map, errors, n);
+    write_sample(f->arena, map, &seen);
     return ORR_OK;
 }
 
@@ -110,15 +126,22 @@ static void default_numbers(orr_software *profile, orr_software *usual) {
             *orr_software_number(profile, name) = *orr_software_number(usual, name);
         }
     }
+    /* and its intervals */
+    profile->name = usual->name;
+    profile->known = usual->known;
+    profile->interval_dense_frac = usual->interval_dense_frac;
+    profile->interval_moe_frac = usual->interval_moe_frac;
 }
 
 static orr_status leave_profiles(orr_fitting *f, orr_judged *rows, uint32_t count, orr_tree *map,
                                  orr_err *err) {
     snapshot *before = ORR_NEW(f->arena, snapshot);
-    double *all = ORR_NEW_ARRAY(f->arena, double, count);
-    double *errors = ORR_NEW_ARRAY(f->arena, double, count);
+    static const char *const kinds[] = {NULL, "dense", "moe"};
+    sample all[3];
+    for (int k = 0; k < 3; k++) {
+        all[k] = new_sample(f->arena, count);
+    }
     orr_software *usual = NULL;
-    uint32_t n = 0;
     ORR_TRY(orr_software_find(f->arena, "unknown", &usual, err));
     save(f, before);
     orr_tree *by = orr_tree_new_map(f->arena);
@@ -135,12 +158,20 @@ static orr_status leave_profiles(orr_fitting *f, orr_judged *rows, uint32_t coun
         }
         default_numbers(f->profile[p].profile, usual);
         ORR_TRY(orr_fit_project(f));
-        n = take_errors(f, all, n);
+        sample own = new_sample(f->arena, f->row_count);
+        add_rows(f, NULL, &own);
+        for (int k = 0; k < 3; k++) {
+            add_rows(f, kinds[k], &all[k]);
+        }
         orr_tree *one = orr_tree_put(f->arena, by, f->profile[p].name, orr_tree_new_map(f->arena));
-        write_errors(f->arena, one, errors, take_errors(f, errors, 0));
+        write_sample(f->arena, one, &own);
         restore(f, before);
     }
-    write_errors(f->arena, map, all, n);
+    write_sample(f->arena, map, &all[0]);
+    for (int k = 1; k < 3; k++) {
+        write_sample(f->arena, orr_tree_put(f->arena, map, kinds[k], orr_tree_new_map(f->arena)),
+                     &all[k]);
+    }
     (void)orr_tree_put(f->arena, map, "by", by);
     return ORR_OK;
 }

@@ -35,8 +35,7 @@ static int sign_with_ties(double a, double b) {
     return fabs(a - b) <= TIE_FRAC * fmax(a, b) ? 0 : a > b ? 1 : -1;
 }
 
-/* Kendall's tau-b. */
-static double kendall(const orr_judged *const *rows, uint32_t n) {
+double orr_kendall(const orr_judged *const *rows, uint32_t n) {
     double same = 0, pairs_measured = 0, pairs_projected = 0;
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = i + 1; k < n; k++) {
@@ -93,7 +92,7 @@ orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t co
         for (end = i + 1; end < n && compare_series(sorted[i], sorted[end]) == 0; end++) {
         }
         if (end - i >= SERIES_MIN) {
-            tau[series] = kendall(&sorted[i], end - i);
+            tau[series] = orr_kendall(&sorted[i], end - i);
             first[series] = regret(&sorted[i], end - i, 1);
             top[series++] = regret(&sorted[i], end - i, TOP);
         }

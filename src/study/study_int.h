@@ -102,6 +102,13 @@ orr_tree *orr_disturbed_write(orr_arena *arena, const orr_run_table *table);
 uint32_t orr_fit_machine_parameters(orr_arena *arena);
 
 orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t count);
+/* Kendall's tau-b of projected and measured throughput; ties are within 2 %. */
+double orr_kendall(const orr_judged *const *rows, uint32_t n);
+/* Changes added one after the other: list of {source, model, gpu, gpus, signs_told, signs_right,
+ * kendall_tau, steps: [{index, lever, measured, projected, error, measured_gain, projected_gain,
+ * sign}]}. */
+orr_tree *orr_judge_ladders(const orr_curator *curator, orr_arena *arena, const orr_judged *rows,
+                            uint32_t count);
 /* ablate.c: list of {effect, summary, series}, "nothing" first. */
 orr_status orr_study_ablate(orr_arena *arena, const orr_judged *rows, uint32_t count,
                             orr_tree **out, orr_err *err);

@@ -275,7 +275,7 @@ static uint32_t collect_residuals(const orr_judged *rows, uint32_t count, orr_re
     return n;
 }
 
-static orr_status write_result(orr_engine *engine, orr_arena *arena,
+static orr_status write_result(orr_engine *engine, const orr_curator *curator, orr_arena *arena,
                                const orr_study_request *request, const orr_run_table *table,
                                const orr_judged *rows, orr_tree *map, orr_err *err) {
     uint32_t count = table->count;
@@ -283,6 +283,7 @@ static orr_status write_result(orr_engine *engine, orr_arena *arena,
     (void)orr_tree_put(arena, map, "skipped", orr_judged_skipped(arena, rows, count));
     (void)orr_tree_put(arena, map, "by", tables(arena, rows, count));
     (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, rows, count));
+    (void)orr_tree_put(arena, map, "ladders", orr_judge_ladders(curator, arena, rows, count));
     orr_residual *residuals = ORR_NEW_ARRAY(arena, orr_residual, 3 * (size_t)count);
     uint32_t residual_count = collect_residuals(rows, count, residuals);
     if (request->anchored) {
@@ -316,7 +317,7 @@ orr_status orr_study_runs(orr_engine *engine, orr_arena *arena, const orr_study_
     *result = orr_tree_new_map(arena);
     orr_status status = orr_judge_rows(engine, &curator, arena, request, &table, &rows, err);
     if (status == ORR_OK) {
-        status = write_result(engine, arena, request, &table, rows, *result, err);
+        status = write_result(engine, &curator, arena, request, &table, rows, *result, err);
     }
     orr_curator_release(&curator);
     return status;

@@ -251,7 +251,7 @@ static void plain_permutations_move_more(void **state) {
                 2 * (copies + tokens));
     assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.combine.unpermute")->bytes == 2 * copies);
     orr_arena_free(l.arena);
-    v->fused_permute = 0;
+    v->fused_permute = v->probs_in_activation = 0;
     l = lower_layer(&f.resolved.plan, &f.kind[0]);
     assert_true(find_op(l.object, 0, ORR_OP_MEMORY, "moe.dispatch.permute")->bytes == 4 * copies);
     assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.combine.unpermute")->bytes == 12 * copies);
