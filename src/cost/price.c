@@ -75,6 +75,9 @@ static void init_attention(struct orr_prices_table *table) {
     if (table->software->attention_efficiency_frac > 0) {
         uint32_t later = after_ampere(table->accelerator->arch);
         table->attention.efficiency = table->software->attention_efficiency_frac;
+        if (table->software->attention_narrow_frac > 0) {
+            table->attention.narrow_frac = table->software->attention_narrow_frac;
+        }
         for (uint32_t i = 0; i < later; i++) {
             table->attention.efficiency *= table->software->attention_new_arch_frac;
         }

@@ -93,7 +93,8 @@ typedef struct orr_variant {
     uint8_t static_rows;     /* shapes are compiled: dropless experts work in worst-case buffers */
     uint8_t norm_square;     /* an eager RMSNorm keeps the fp32 square as well (PyTorch 1) */
     uint8_t recompute_stops; /* a recomputation ends with the last tensor that the backward needs */
-    uint8_t reserved[4];
+    uint8_t fused_casts;     /* quantising is part of the kernel that makes the values */
+    uint8_t reserved[3];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
@@ -132,6 +133,7 @@ typedef struct orr_software {
     double memop_efficiency_frac;     /* of HBM bandwidth */
     double attention_efficiency_frac; /* 0: the architecture's calibrated one */
     double attention_new_arch_frac;   /* of it, on architectures after the kernel's own */
+    double attention_narrow_frac;     /* of it, heads below 80; 0: the architecture's */
     double norm_eager_fwd_bytes, norm_eager_bwd_bytes; /* traffic per element of an eager norm */
     double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
     double host_moe_fwd_s, host_moe_bwd_s;

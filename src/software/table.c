@@ -99,6 +99,8 @@ static const orr_field variant_fields[] = {
     FLAG("recompute_stops", variant.recompute_stops,
          "A recomputation ends with the last tensor that the backward needs, before the last "
          "product of a layer."),
+    FLAG("fused_casts", variant.fused_casts,
+         "Inputs are quantised by the kernel that makes them: their 16-bit values are not read."),
     FLAG("probs_in_activation", variant.probs_in_activation,
          "MoE probabilities are applied before the second matmul."),
     FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),
@@ -171,6 +173,8 @@ static const orr_field time_fields[] = {
          "Share of HBM bandwidth of memory-bound kernels; 0: as calibrated for the architecture."),
     REAL(attention_efficiency_frac, 1, "0",
          "Share of peak of fused attention; 0: as calibrated for the architecture."),
+    REAL(attention_narrow_frac, 2, "0",
+         "Share of that which heads narrower than 80 reach; 0: as calibrated."),
     REAL(attention_new_arch_frac, 1, "1",
          "Share of it left on Hopper and later, for kernels that were written for Ampere."),
     BYTES(norm_eager_fwd_bytes, "0", "Traffic an element of an eager norm, forward; 0: the usual."),
