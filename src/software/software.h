@@ -144,7 +144,7 @@ typedef struct orr_software {
     double optimizer_local_bytes;              /* and per local parameter (norm, zeroing) */
     double accumulate_bytes;    /* unfused accumulation, per parameter and micro-batch */
     double grad_wire_bytes;     /* reduced bytes per parameter; 0: the gradient's own size */
-    double straggler_frac;      /* per doubling of nodes */
+    double straggler_frac;      /* one sd between ranks, of a step */
     double p2p_factor;          /* multiplies the time of a blocking hop */
     double nic_efficiency_frac; /* 0: the fabric's */
     double tp_fixed_s;          /* added to every TP collective */

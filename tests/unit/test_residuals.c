@@ -68,6 +68,41 @@ static void expect(fixture *f, const char *scaling, double low, double high) {
     assert_true(fabs(got_high - high) < 1e-12);
 }
 
+/* The mean of the largest of n normal values: 1.423600 of 8, 2.343733 of 64 (tables); in one node
+ * nothing is added. */
+static void ranks_wait_for_the_slowest(void **state) {
+    (void)state;
+    fixture *f = new_fixture();
+    f->software.straggler_frac = 0.01;
+    f->software.step_s = 1;
+    f->cluster.gpus_per_node = 8;
+    f->resolved.plan.gpus = 8;
+    double jitter_s = 1;
+    assert_true(orr_step_close(&f->resolved, 5, 2, &jitter_s) == 8 && jitter_s == 0);
+    f->resolved.plan.gpus = 64;
+    double step_s = orr_step_close(&f->resolved, 5, 2, &jitter_s);
+    assert_true(fabs(jitter_s - 8 * 0.01 * (2.343733 - 1.423600)) < 8 * 0.01 * 0.02);
+    assert_true(fabs(step_s - 8 - jitter_s) < 1e-12);
+    orr_arena_free(f->arena);
+}
+
+/* Steps that begin before the others have ended are as long as the longest rank. */
+static void checked_optimizers_end_with_their_rank(void **state) {
+    (void)state;
+    fixture *f = new_fixture();
+    int64_t end[2] = {90, 100}, first[4] = {0, 30, 20, 50};
+    orr_play play = {.rank_end = end, .first_use = first};
+    f->resolved.plan.pipe.pp = f->resolved.plan.pipe.vpp = 2;
+    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_ZBV;
+    assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 100);
+    f->software.post_validation = 1;
+    assert_int_equal(orr_rank_span(&f->resolved, &play, 0), 90);
+    assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 80);
+    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_INTERLEAVED;
+    assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 100);
+    orr_arena_free(f->arena);
+}
+
 static void the_nearest_class_decides(void **state) {
     (void)state;
     fixture *f = new_fixture();
@@ -133,6 +168,8 @@ static void ratios_hold_their_projection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_wait_for_the_slowest),
+        cmocka_unit_test(checked_optimizers_end_with_their_rank),
         cmocka_unit_test(the_nearest_class_decides),
         cmocka_unit_test(unmeasured_software_keeps_its_own_width),
         cmocka_unit_test(little_evidence_widens),

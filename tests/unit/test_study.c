@@ -113,6 +113,41 @@ static void ranking_is_by_pairs_and_ties_count_as_equal(void **state) {
     orr_arena_free(arena);
 }
 
+/* A gain of 20 % projected as 10 %, a loss projected as a gain, a change within noise. */
+static void changes_are_judged_by_their_sign(void **state) {
+    (void)state;
+    enum { N = 5 };
+    static const double measured[N] = {100, 120, 90, 90.5, 50},
+                        projected[N] = {100, 110, 115, 100, 50};
+    static const char *const notes[N] = {"cumulative: base; x", "cumulative: +a; x",
+                                         "cumulative: +b", "cumulative: +c", "no step"};
+    orr_judged rows[N];
+    orr_run runs[N];
+    fill_rows(rows, runs, N, measured, projected);
+    orr_resolved resolved = {.plan = {.gpus = 8}};
+    for (int i = 0; i < N; i++) {
+        runs[i].notes = notes[i];
+        rows[i].resolved = &resolved;
+    }
+    orr_arena *arena = orr_arena_new();
+    orr_curator curator;
+    orr_err err = {0};
+    assert_int_equal(orr_curator_of(arena, orr_tree_new_map(arena), &curator, &err), ORR_OK);
+    const orr_tree *all = orr_judge_ladders(&curator, arena, rows, N);
+    assert_int_equal(orr_tree_size(all), 1);
+    const orr_tree *one = orr_tree_at(all, 0), *steps = orr_tree_get(one, "steps");
+    assert_int_equal(orr_tree_size(steps), 4);
+    assert_int_equal(orr_tree_int(orr_tree_get(one, "signs_told"), 0), 2);
+    assert_int_equal(orr_tree_int(orr_tree_get(one, "signs_right"), 0), 1);
+    assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 1), "lever"), ""), "+a");
+    assert_true(close_to(real(orr_tree_at(steps, 1), "projected_gain"), 0.1));
+    assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 2), "sign"), ""), "wrong");
+    assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 3), "sign"), ""),
+                        "within noise");
+    orr_curator_release(&curator);
+    orr_arena_free(arena);
+}
+
 static void more_gpus_cannot_be_faster_each(void **state) {
     (void)state;
     enum { N = 4 };
@@ -554,6 +589,7 @@ int main(void) {
         cmocka_unit_test(quantiles_interpolate),
         cmocka_unit_test(summaries_count_what_is_missing_as_an_error_of_one),
         cmocka_unit_test(ranking_is_by_pairs_and_ties_count_as_equal),
+        cmocka_unit_test(changes_are_judged_by_their_sign),
         cmocka_unit_test(more_gpus_cannot_be_faster_each),
         cmocka_unit_test(every_row_is_projected_or_counted),
         cmocka_unit_test(groups_add_up),
