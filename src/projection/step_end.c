@@ -232,9 +232,11 @@ orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table 
     return end;
 }
 
+/* Schedules with 1f1b's memory let all ranks end together: nothing to run on into. */
 bool orr_ranks_run_on(const orr_resolved *resolved) {
     orr_schedule_kind kind = (orr_schedule_kind)resolved->plan.pipe.schedule;
-    return resolved->software->post_validation && orr_schedule_splits_backward(kind);
+    return resolved->software->post_validation &&
+           (kind == ORR_SCHEDULE_ZB_H2 || kind == ORR_SCHEDULE_ZB_2P);
 }
 
 int64_t orr_rank_begin(const orr_play *play, uint32_t vpp, uint32_t rank) {

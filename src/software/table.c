@@ -134,8 +134,9 @@ static const orr_field switch_fields[] = {
          "dp_overlap_grads says."),
     FLAG("dp_overlap_params", dp_overlap_params, "Parameter gathers run under the forward."),
     FLAG("post_validation", post_validation,
-         "Under schedules that split the backward a rank's optimizer steps at once and is checked "
-         "later: a step lasts as long as the longest rank, not until the last one ends."),
+         "Under zb-h2 and zb-2p, whose ranks end one after another, a rank's optimizer steps at "
+         "once and is checked later: a step lasts as long as the longest rank, not until the last "
+         "one ends."),
     WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
     FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),
     FLAG("optimizer_foreach", optimizer_foreach, "Temporaries of a whole shard at the step."),

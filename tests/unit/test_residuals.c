@@ -93,12 +93,12 @@ static void checked_optimizers_end_with_their_rank(void **state) {
     int64_t end[2] = {90, 100}, first[4] = {0, 30, 20, 50};
     orr_play play = {.rank_end = end, .first_use = first};
     f->resolved.plan.pipe.pp = f->resolved.plan.pipe.vpp = 2;
-    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_ZBV;
+    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_ZB_2P;
     assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 100);
     f->software.post_validation = 1;
     assert_int_equal(orr_rank_span(&f->resolved, &play, 0), 90);
     assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 80);
-    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_INTERLEAVED;
+    f->resolved.plan.pipe.schedule = ORR_SCHEDULE_ZB_1P;
     assert_int_equal(orr_rank_span(&f->resolved, &play, 1), 100);
     orr_arena_free(f->arena);
 }
