@@ -28,8 +28,8 @@ static void widen(double *low, double *high, double value) {
     *high = value > *high ? value : *high;
 }
 
-static void draw_frame(orr_text *svg, const frame *f, const char *title, const char *x,
-                       const char *y) {
+/* The title says what the ordinate is. */
+static void draw_frame(orr_text *svg, const frame *f, const char *title, const char *x) {
     orr_text_format(svg,
                     "<rect x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" "
                     "stroke=\"#888\"/>\n<text x=\"%.1f\" y=\"%d\" font-weight=\"bold\">%s</text>\n",
@@ -42,10 +42,8 @@ static void draw_frame(orr_text *svg, const frame *f, const char *title, const c
                         "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>\n",
                         at_x(f, vx), TOP + HIGH + 18, vx, f->left - 6, at_y(f, vy) + 4, vy);
     }
-    orr_text_format(svg,
-                    "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n"
-                    "<text x=\"%.1f\" y=\"%d\">%s</text>\n",
-                    f->left + WIDE / 2.0, TOP + HIGH + 36, x, f->left - LEFT + 6, TOP - 2, y);
+    orr_text_format(svg, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                    f->left + WIDE / 2.0, TOP + HIGH + 36, x);
 }
 
 static void draw_front(orr_text *svg, const orr_tree *result) {
@@ -61,7 +59,7 @@ static void draw_front(orr_text *svg, const orr_tree *result) {
         }
     }
     f.x0 = f.x0 > f.x1 ? 0 : f.x0;
-    draw_frame(svg, &f, "Speed against memory", "tokens/s/GPU", "GiB allocated");
+    draw_frame(svg, &f, "GiB allocated, by speed", "tokens/s/GPU");
     for (int l = 0; l < 2; l++) {
         for (size_t i = 0; i < orr_tree_size(lists[l]); i++) {
             const orr_tree *one = orr_tree_at(lists[l], i);
@@ -80,7 +78,7 @@ static void draw_seed(orr_text *svg, const orr_tree *result) {
     const orr_tree *path = orr_tree_path(result, "seed.path");
     double best = real(result, "best.tokens_per_s_per_gpu"), so_far = 0;
     frame f = {0, (double)orr_tree_size(path), 0, best, LEFT + WIDE + GAP};
-    draw_frame(svg, &f, "Best so far of the seed planner", "evaluations", "tokens/s/GPU");
+    draw_frame(svg, &f, "tokens/s/GPU: the seed planner's best so far", "evaluations");
     orr_text_add(svg, "<polyline fill=\"none\" stroke=\"#3b6ea8\" stroke-width=\"2\" points=\"");
     for (size_t i = 0; i < orr_tree_size(path); i++) {
         const orr_tree *one = orr_tree_at(path, i);

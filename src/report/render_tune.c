@@ -179,6 +179,10 @@ static void add_finalists(orr_page *page, const orr_tree *result) {
         orr_page_add(page, "  %2.0f %% the fastest  %9s  %s\n", 100 * real(one, "p_best"),
                      orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
                      plan_words(page, orr_tree_get(one, "plan")));
+        if (orr_tree_get(one, "measured_tokens_per_s_per_gpu") != NULL) {
+            orr_page_add(page, "      measured: %s\n",
+                         orr_page_count(page, real(one, "measured_tokens_per_s_per_gpu")));
+        }
         orr_page_ink(page, INK_DIM);
         for (size_t k = 0; k < orr_tree_size(lost); k++) {
             const char *key = orr_tree_text(orr_tree_get(orr_tree_at(lost, k), "key"), "");
@@ -335,7 +339,7 @@ static void add_robustness(orr_page *page, const orr_tree *result) {
 
 static void add_free_layout(orr_page *page, const orr_tree *result) {
     const orr_tree *one = orr_tree_get(result, "free_layout");
-    if (orr_tree_size(one) == 0) {
+    if (!(real(one, "against_best_frac") > 0)) {
         return;
     }
     orr_page_heading(page, "Layers placed freely, by a layout string");

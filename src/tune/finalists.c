@@ -18,8 +18,8 @@ static double normal(orr_rng *rng) {
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-void tune_win_chances(const orr_projection *plan, const double *plan_cost, uint32_t count,
-                      double *chance) {
+void tune_win_chances(const orr_projection *plan, const double *plan_cost, const bool *sure,
+                      uint32_t count, double *chance) {
     static const double sd_of_90 = 1.0 / 1.645;
     orr_rng rng = {20251};
     for (uint32_t i = 0; i < count; i++) {
@@ -38,7 +38,8 @@ void tune_win_chances(const orr_projection *plan, const double *plan_cost, uint3
             for (int s = 0; s < ORR_SLICE_COUNT; s++) {
                 shift += half * error[s] * p->slice_s[s] / p->step_s;
             }
-            double cost = log(plan_cost[i]) + shift + own * normal(&rng);
+            double draw = normal(&rng); /* drawn in any case: the others' stay what they were */
+            double cost = log(plan_cost[i]) + (sure[i] ? 0 : shift + own * draw);
             if (cost < best) {
                 best = cost;
                 winner = i;

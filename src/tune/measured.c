@@ -5,8 +5,6 @@
 #include "base/text.h"
 #include "tune/tune_int.h"
 
-enum { MAX_MEASURED = 64 };
-
 static orr_status anchor_one(tune_space *space, orr_engine *engine, const orr_tree *entry,
                              orr_tree *list, double *log_factor, orr_err *err) {
     orr_arena *arena = space->arena;
@@ -28,6 +26,9 @@ static orr_status anchor_one(tune_space *space, orr_engine *engine, const orr_tr
     ORR_TRY(orr_project(engine, arena, r, NULL, &before, err));
     ORR_TRY(orr_project(engine, arena, r, &anchor, &after, err));
     *log_factor = log(after.anchor_factor);
+    space->measured[space->measured_count].plan = r->plan;
+    space->measured[space->measured_count++].step_s =
+        (double)r->plan.gbs * r->plan.batch.seq / measured / r->plan.gpus;
     orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
     (void)orr_tree_put(arena, one, "plan", orr_plan_write(arena, r));
     orr_tree_put_real(arena, one, "measured", measured);
@@ -42,8 +43,8 @@ orr_status tune_anchor(tune_space *space, orr_engine *engine, orr_tree **out, or
     size_t count = orr_tree_size(measured);
     orr_tree *list = orr_tree_new_list(space->arena);
     double sum = 0;
-    if (count > MAX_MEASURED) {
-        return orr_fail(err, ORR_E_LIMIT, "more than %d measured plans", MAX_MEASURED);
+    if (count > TUNE_MAX_MEASURED) {
+        return orr_fail(err, ORR_E_LIMIT, "more than %d measured plans", TUNE_MAX_MEASURED);
     }
     for (size_t i = 0; i < count; i++) {
         double one = 0;

@@ -32,7 +32,7 @@ typedef enum tune_axis {
 } tune_axis;
 const char *tune_axis_name(tune_axis axis);
 
-enum { TUNE_MAX_ITEMS = 64, TUNE_MAX_WORLDS = 512 };
+enum { TUNE_MAX_MEASURED = 64, TUNE_MAX_ITEMS = 64, TUNE_MAX_WORLDS = 512 };
 
 /* What an axis may be: intervals of a number, or words. */
 typedef struct tune_limit {
@@ -143,6 +143,11 @@ typedef struct tune_space {
     uint64_t count;      /* legal plans */
     uint32_t seed_count; /* plans that the seed planner tried and that fit, the first of them */
     tune_found *seed;
+    uint32_t measured_count; /* plans whose speed was measured */
+    struct {
+        orr_plan plan;
+        double step_s;
+    } measured[TUNE_MAX_MEASURED];
     double start_s;        /* when the making began */
     bool interrupted;      /* while being made: the count is of a part */
     double compute_factor; /* from measured plans; 1: none */
@@ -287,9 +292,10 @@ double tune_clock_s(void);
 orr_status tune_attribute(orr_arena *arena, orr_engine *engine, const tune_world *world,
                           double compute_factor, double fits_bytes, const orr_plan *start,
                           const orr_plan *best, orr_tree **out, orr_err *err);
-/* Probability of each of `count` plans to be the best of them. */
-void tune_win_chances(const orr_projection *plan, const double *cost, uint32_t count,
-                      double *chance);
+/* Probability of each of `count` plans to be the best of them. sure: those whose cost is measured.
+ */
+void tune_win_chances(const orr_projection *plan, const double *cost, const bool *sure,
+                      uint32_t count, double *chance);
 /* Data-parallel degree, micro-batches and transfers from the rest; false where it does not divide.
  */
 bool tune_settle(const tune_world *world, orr_plan *plan);

@@ -79,12 +79,22 @@ static orr_status write_found(writer *w, const tune_found *found, orr_tree **out
     return write_plan(w, &w->space->world[found->world], &found->plan, out, projection, err);
 }
 
-/* The best, each of another kind. */
+/* What was measured of the plan; 0: nothing. */
+static double measured_step(const tune_space *space, const tune_found *found) {
+    for (uint32_t i = 0; i < space->measured_count; i++) {
+        if (memcmp(&space->measured[i].plan, &found->plan, sizeof found->plan) == 0) {
+            return space->measured[i].step_s;
+        }
+    }
+    return 0;
+}
+
+/* The best, each of another kind, and those that were measured. */
 static orr_status choose(writer *w, candidates *c, orr_err *err) {
     const tune_keep *keep = &w->outcome->keep;
     for (uint32_t i = 0; i < keep->top_count && c->count < CANDIDATES; i++) {
-        bool known = false;
-        for (uint32_t k = 0; k < c->count && !known; k++) {
+        bool known = false, own = measured_step(w->space, &keep->top[i]) > 0;
+        for (uint32_t k = 0; k < c->count && !known && !own; k++) {
             known = alike(&keep->top[i], &keep->top[c->found[k]]);
         }
         if (!known) {
@@ -95,10 +105,19 @@ static orr_status choose(writer *w, candidates *c, orr_err *err) {
         }
     }
     double cost[CANDIDATES];
+    bool sure[CANDIDATES] = {false};
     for (uint32_t i = 0; i < c->count; i++) {
-        cost[i] = keep->top[c->found[i]].cost;
+        const tune_found *found = &keep->top[c->found[i]];
+        double step_s = measured_step(w->space, found);
+        sure[i] = step_s > 0;
+        cost[i] = sure[i] ? tune_cost(&w->space->world[found->world], step_s) : found->cost;
+        if (sure[i]) {
+            orr_tree_put_real(w->arena, c->entry[i], "measured_tokens_per_s_per_gpu",
+                              (double)found->plan.gbs * found->plan.batch.seq / step_s /
+                                  found->plan.gpus);
+        }
     }
-    tune_win_chances(c->projection, cost, c->count, c->chance);
+    tune_win_chances(c->projection, cost, sure, c->count, c->chance);
     return ORR_OK;
 }
 
