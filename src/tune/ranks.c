@@ -62,22 +62,26 @@ orr_status tune_ranks_agree(const orr_tune_request *request, uint32_t *flags, or
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* Rank r computed value[i] for i % count == r. */
+/* Blocks of `block` values, the last perhaps shorter: rank r computed block b for b % ranks == r.
+ */
 orr_status tune_ranks_spread(const orr_tune_request *request, double *value, uint32_t count,
-                             orr_err *err) {
+                             uint32_t block, orr_err *err) {
     uint32_t ranks = tune_rank_count(request), own = tune_rank(request), sent = 0;
     if (ranks == 1) {
         return ORR_OK;
     }
-    double *part = (double *)orr_alloc((count / ranks + 1) * sizeof *part);
-    for (uint32_t i = own; i < count; i += ranks) {
-        part[sent++] = value[i];
+    double *part = (double *)orr_alloc(count * sizeof *part + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i / block % ranks == own) {
+            part[sent++] = value[i];
+        }
     }
     char *all = NULL;
     size_t *offset = (size_t *)orr_alloc((ranks + 1) * sizeof *offset);
     orr_status status = gather(request->ranks, part, sent * sizeof *part, &all, offset, err);
     for (uint32_t i = 0; i < count && status == ORR_OK; i++) {
-        memcpy(&value[i], all + offset[i % ranks] + i / ranks * sizeof *value, sizeof *value);
+        size_t at = (size_t)(i / block / ranks) * block + i % block;
+        memcpy(&value[i], all + offset[i / block % ranks] + at * sizeof *value, sizeof *value);
     }
     orr_release(all);
     orr_release(offset);

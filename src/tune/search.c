@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "tune/tune_int.h"
 
-enum { FIRST_ROUND = 4, MAX_ROUND = 256, BOUNDS_AT_ONCE = 512 };
+enum { FIRST_ROUND = 4, MAX_ROUND = 256, BOUNDS_AT_ONCE = 1024, BOUNDS_TOGETHER = 32 };
 
 typedef struct search {
     tune_space *space;
@@ -24,7 +24,7 @@ typedef struct search {
     orr_quick ***quick;    /* [threads][worlds] */
     tune_keep *keep;       /* of all rounds before */
     tune_keep *unit;       /* [round] */
-    const uint32_t *order; /* families by bound */
+    const uint32_t *order; /* families by what they share, later by bound */
     uint32_t first;        /* of the round, in order; of the bounds, as they come */
     double limit;          /* of the round */
     double seed_limit;     /* what costs more than the seed and is of no interest */
@@ -172,14 +172,53 @@ static uint32_t own_count(const search *s, uint32_t count) {
     return (count + ranks - 1 - own) / ranks;
 }
 
-static void bound_family(void *user, uint32_t thread, uint32_t index) {
+/* A block of families in the order of what they share. */
+static void bound_block(void *user, uint32_t thread, uint32_t index) {
     search *s = (search *)user;
-    tune_family *family = &s->space->family[s->first + own_index(s, index)];
-    orr_quick *quick = quick_of(s, thread, family->world);
-    if (quick != NULL) {
-        double step_s = s->space->request->brute ? 0 : least_step(s, quick, family);
-        family->bound = tune_cost(&s->space->world[family->world], step_s);
+    tune_space *space = s->space;
+    uint32_t first = s->first + own_index(s, index) * BOUNDS_TOGETHER;
+    uint32_t end = orr_min_u32(first + BOUNDS_TOGETHER, space->family_count);
+    for (uint32_t i = first; i < end; i++) {
+        tune_family *family = &space->family[s->order[i]];
+        orr_quick *quick = quick_of(s, thread, family->world);
+        if (quick != NULL) {
+            double step_s = space->request->brute ? 0 : least_step(s, quick, family);
+            family->bound = tune_cost(&space->world[family->world], step_s);
+        }
     }
+}
+
+/* Families that share their layers' objects, whatever the pipeline, one after the other: a thread
+ * that has priced them for one has priced them for all. */
+typedef struct shared_key {
+    uint32_t world, mbs;
+    orr_split split;
+    orr_variant variant;
+    uint32_t index;
+} shared_key;
+
+static int by_shared(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(shared_key));
+}
+
+static const uint32_t *order_by_shared(const tune_space *space) {
+    uint32_t *order = ORR_NEW_ARRAY(space->arena, uint32_t, space->family_count);
+    shared_key *list = (shared_key *)orr_alloc((size_t)space->family_count * sizeof *list + 1);
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        const tune_family *family = &space->family[f];
+        memset(&list[f], 0, sizeof list[f]);
+        list[f].world = family->world;
+        list[f].mbs = family->plan.batch.mbs;
+        list[f].split = family->plan.split;
+        list[f].variant = family->plan.variant;
+        list[f].index = f;
+    }
+    qsort(list, space->family_count, sizeof *list, by_shared);
+    for (uint32_t f = 0; f < space->family_count; f++) {
+        order[f] = list[f].index;
+    }
+    orr_release(list);
+    return order;
 }
 
 /* Whether bounds of another run are those of now: some are computed again. */
@@ -217,26 +256,28 @@ static uint32_t bound_families(search *s) {
     if (stored != NULL && take_stored(s, stored)) {
         return 0;
     }
+    s->order = order_by_shared(space);
     while (done < space->family_count && flags == 0) {
         double bound[BOUNDS_AT_ONCE];
         uint32_t count = orr_min_u32(BOUNDS_AT_ONCE, space->family_count - done);
+        uint32_t blocks = (count + BOUNDS_TOGETHER - 1) / BOUNDS_TOGETHER;
         s->first = done;
-        tune_pool_run(s->threads, own_count(s, count), bound_family, s);
+        tune_pool_run(s->threads, own_count(s, blocks), bound_block, s);
         for (uint32_t i = 0; i < count; i++) {
-            bound[i] = space->family[done + i].bound;
+            bound[i] = space->family[s->order[done + i]].bound;
         }
         if (!atomic_load(&s->failed) &&
-            tune_ranks_spread(space->request, bound, count, &err) != ORR_OK) {
+            tune_ranks_spread(space->request, bound, count, BOUNDS_TOGETHER, &err) != ORR_OK) {
             fail(s, &err);
         }
         for (uint32_t i = 0; i < count; i++) {
-            space->family[done + i].bound = bound[i];
+            space->family[s->order[done + i]].bound = bound[i];
         }
         done += count;
         flags = stops(s, "bounds", done, space->family_count);
     }
     for (uint32_t f = done; f < space->family_count; f++) {
-        space->family[f].bound = -1;
+        space->family[s->order[f]].bound = -1;
     }
     if (done == space->family_count && !atomic_load(&s->failed) &&
         tune_bounds_save(space, &err) != ORR_OK) {
@@ -502,7 +543,10 @@ static uint32_t *sort_families(tune_space *space) {
     ranked *list = (ranked *)orr_alloc((size_t)space->family_count * sizeof *list + 1);
     uint32_t *order = ORR_NEW_ARRAY(space->arena, uint32_t, space->family_count);
     for (uint32_t f = 0; f < space->family_count; f++) {
-        list[f] = (ranked){space->family[f].bound, f, group_of(space, f)};
+        /* without bounds the largest come first, so that no thread ends with one */
+        double bound =
+            space->request->brute ? -(double)space->family[f].count : space->family[f].bound;
+        list[f] = (ranked){bound, f, group_of(space, f)};
     }
     qsort(list, space->family_count, sizeof *list, by_bound);
     for (uint32_t f = 0; f < space->family_count; f++) {
@@ -680,7 +724,7 @@ static orr_status find_start(search *s, tune_outcome *out, uint32_t *next, uint3
     const orr_tune_request *request = s->space->request;
     bool found = false;
     *next = 0;
-    *round = FIRST_ROUND;
+    *round = request->brute ? MAX_ROUND : FIRST_ROUND;
     if (request->store == NULL && !request->resume) {
         return ORR_OK;
     }

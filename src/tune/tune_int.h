@@ -231,9 +231,9 @@ uint32_t tune_rank(const orr_tune_request *request);
 uint32_t tune_rank_count(const orr_tune_request *request);
 /* *flags becomes the union of all ranks'. All functions below do nothing for one rank. */
 orr_status tune_ranks_agree(const orr_tune_request *request, uint32_t *flags, orr_err *err);
-/* Rank r computed value[i] for i % ranks == r: all of them to all. */
+/* Rank r computed the blocks of `block` values whose number % ranks == r: all of them to all. */
 orr_status tune_ranks_spread(const orr_tune_request *request, double *value, uint32_t count,
-                             orr_err *err);
+                             uint32_t block, orr_err *err);
 /* Rank r searched unit[i] for i % ranks == r: all of them to all. */
 orr_status tune_ranks_exchange(const tune_space *space, tune_keep *unit, uint32_t count,
                                orr_err *err);
