@@ -253,6 +253,7 @@ orr_status tune_front(tune_space *space, orr_engine *engine, orr_tree **out, orr
         with_memory = with_memory || keys[i] == 6;
     }
     quiet.store = NULL;
+    quiet.resume = false;
     quiet.objective = ORR_OBJECTIVE_STEP; /* of one world: all the same */
     space->request = &quiet;
     orr_status status = ORR_OK;

@@ -6,14 +6,22 @@
 #include "base/num.h"
 #include "tune/tune_int.h"
 
-typedef enum figure { FIGURE_NONE = 0, FIGURE_FLOPS, FIGURE_HBM, FIGURE_LINK, FIGURE_NIC } figure;
+typedef enum figure {
+    FIGURE_NONE = 0,
+    FIGURE_FLOPS,
+    FIGURE_HBM,
+    FIGURE_LINK,
+    FIGURE_NIC,
+    FIGURE_LATENCY
+} figure;
 static const struct {
     figure figure;
     const char *name;
 } figures[] = {{FIGURE_FLOPS, "peak_flops"},
                {FIGURE_HBM, "hbm_bandwidth"},
                {FIGURE_LINK, "scale_up_bandwidth"},
-               {FIGURE_NIC, "network_bandwidth"}};
+               {FIGURE_NIC, "network_bandwidth"},
+               {FIGURE_LATENCY, "network_latency"}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 static const double MORE = 1.1;
 
@@ -41,6 +49,15 @@ static const orr_cluster *changed(orr_arena *arena, const orr_cluster *from, fig
             cluster->tier[t].Bps *= factor;
         }
     }
+    if (which == FIGURE_LATENCY && from->fabric != NULL) {
+        orr_fabric *fabric = ORR_NEW(arena, orr_fabric);
+        *fabric = *from->fabric;
+        fabric->base_s *= factor;
+        fabric->hop_s *= factor;
+        fabric->peer_hop_s *= factor;
+        fabric->p2p_base_s *= factor;
+        cluster->fabric = fabric;
+    }
     return cluster;
 }
 
@@ -62,6 +79,7 @@ static orr_status with_memory(tune_space *space, orr_engine *engine, double *gai
     orr_tune_request quiet = *space->request;
     const orr_tune_request *before = space->request;
     quiet.store = NULL; /* what is kept is the search that was asked for */
+    quiet.resume = false;
     space->request = &quiet;
     for (uint32_t w = 0; w < space->world_count; w++) {
         space->world[w].capacity_bytes *= MORE;
