@@ -1,4 +1,4 @@
-/* Three plans to measure: those that are most likely to hold the truly fastest one.
+/* Three plans to measure: those that are most likely to hold the truly fastest one that runs.
  *
  * Errors of two projections are one error as far as they spend their time on the same things. What
  * a class of work is off by, relatively, is drawn once for all plans; how much a plan suffers
@@ -27,7 +27,8 @@ void tune_win_chances(const orr_projection *plan, const double *plan_cost, const
     }
     for (int d = 0; d < DRAWS && count > 0; d++) {
         double error[ORR_SLICE_COUNT], best = HUGE_VAL;
-        uint32_t winner = 0;
+        uint32_t winner = count;
+        double memory = orr_rng_unit(&rng); /* one error of memory, too: the fullest fail first */
         for (int s = 0; s < ORR_SLICE_COUNT; s++) {
             error[s] = normal(&rng);
         }
@@ -40,11 +41,14 @@ void tune_win_chances(const orr_projection *plan, const double *plan_cost, const
             }
             double draw = normal(&rng); /* drawn in any case: the others' stay what they were */
             double cost = log(plan_cost[i]) + (sure[i] ? 0 : shift + own * draw);
-            if (cost < best) {
+            bool runs = sure[i] || memory >= p->memory.p_oom;
+            if (runs && cost < best) {
                 best = cost;
                 winner = i;
             }
         }
-        chance[winner] += 1.0 / DRAWS;
+        if (winner < count) {
+            chance[winner] += 1.0 / DRAWS;
+        }
     }
 }

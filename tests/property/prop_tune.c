@@ -173,6 +173,14 @@ static void plans_are_what_their_keys_say(void **state) {
             if (memcmp(&again.plan, &r.plan, sizeof r.plan) != 0) {
                 fail_msg("%s: %s", workloads[i].model, orr_write_json(arena, keys, false));
             }
+            /* it is found among the space's own, and one that is not is not */
+            uint32_t at = 0;
+            orr_plan other = r.plan;
+            assert_true(tune_space_holds(&space, family->world, &other, &at));
+            assert_ptr_equal(&space.family[at], family);
+            assert_memory_equal(&other, &r.plan, sizeof other);
+            other.batch.mbs = 32;
+            assert_false(tune_space_holds(&space, family->world, &other, &at));
         }
         tune_space_release(&space);
         orr_arena_free(arena);
