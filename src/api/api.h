@@ -57,6 +57,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_TRAINING = 1 << 18, /* tokens to train on, and prices */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
+    ORR_ARGS_COST = 1 << 18,     /* one op, or a table of them */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
 
@@ -123,8 +124,10 @@ orr_tree *orr_command_json_schema(orr_arena *arena, const orr_command *command);
 
 /* The fields of validate, in the shape of orr_command_fields. */
 orr_tree *orr_validate_fields(orr_arena *arena);
-/* Those of calibrate. */
+/* Those of calibrate, and of cost. */
 orr_tree *orr_calibrate_fields(orr_arena *arena);
+orr_tree *orr_cost_fields(orr_arena *arena);
+orr_status orr_command_cost(orr_job *job, orr_err *err);
 
 /* Likewise those of tune besides the plan's. */
 orr_tree *orr_tune_fields(orr_arena *arena);

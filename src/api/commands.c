@@ -84,6 +84,9 @@ const orr_command orr_command_table[] = {
      "--runs data/validation/runs.csv --models data/validation/models.json "
      "--tiers data/validation/tiers.csv --stage nanotron",
      ORR_ARGS_FITTING, orr_command_calibrate, NULL},
+    {"cost", "evidence", "how long one kernel or collective takes, and why; or each row of a table",
+     "gemm --m 8192 --n 8192 --k 8192 --hardware h100", ORR_ARGS_COST | ORR_ARGS_EVIDENCE,
+     orr_command_cost, NULL},
     {"llm doctor", "about", "does a language model's endpoint answer, stream, count and call tools",
      "--llm http://localhost:8080/v1 --llm-model NAME", ORR_ARGS_DOCTOR, orr_command_llm_doctor,
      NULL},
@@ -119,6 +122,11 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     if ((command->args & ORR_ARGS_FITTING) != 0) {
         return orr_calibrate_fields(arena);
+    }
+    if ((command->args & ORR_ARGS_COST) != 0) {
+        orr_tree *cost = orr_cost_fields(arena);
+        orr_evidence_arguments(arena, cost);
+        return cost;
     }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {

@@ -93,6 +93,17 @@ void orr_put_parameters(orr_arena *arena, orr_tree *map, const orr_fit_task *tas
     }
 }
 
+void orr_put_surface(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
+                     const void *constants) {
+    enum { TEXT_LIMIT_BYTES = 4 << 20 };
+    orr_surface surface;
+    if (orr_robust_surface(arena, task, constants, &surface)) {
+        orr_text text = orr_text_new(arena, TEXT_LIMIT_BYTES);
+        orr_surface_write(&text, &surface);
+        orr_tree_put_text(arena, map, "surface", orr_text_done(&text));
+    }
+}
+
 /* ---- bins ----------------------------------------------------------------------------------- */
 
 orr_bins *orr_bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes) {
@@ -170,7 +181,7 @@ static const struct {
 orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
                          const orr_calibration *names, orr_tree **file, orr_err *err) {
     orr_kernel_rows rows;
-    ORR_TRY(orr_kernel_rows_open(arena, path, class, &rows, err));
+    ORR_TRY(orr_kernel_rows_open(arena, path, class, true, &rows, err));
     orr_tree *out = orr_tree_new_map(arena);
     orr_tree_put_text(arena, out, "class", orr_kernel_class_name(rows.class));
     const char *slash = strrchr(path, '/');

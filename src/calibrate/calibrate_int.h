@@ -60,5 +60,8 @@ orr_tree *orr_put_head(orr_arena *arena, const orr_bin *bin, const orr_machine *
  * end in _Bps bytes a second. */
 void orr_put_parameters(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
                         const void *constants);
+/* The surface that the task's model leaves, where it has one. */
+void orr_put_surface(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
+                     const void *constants);
 
 #endif

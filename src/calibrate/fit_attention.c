@@ -7,6 +7,8 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 12 };
 static const double TRAINING_WEIGHT = 1.5;
+static const orr_surface_plan SURFACE = {
+    .dims = 4, .step = {1, 1, 1, 1}, .pull = 1, .least_rows = 200};
 
 typedef struct attention_sample {
     orr_sample head;
@@ -58,7 +60,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(attention_sample),
                          .count = bin->count,
                          .model = attention_model,
-                         .user = &machine};
+                         .user = &machine,
+                         .surface = &SURFACE};
     orr_flash_constants best = {0};
     (void)orr_robust_fit_most(&task, MOST_SAMPLES, &best);
     orr_validated validated;
@@ -68,6 +71,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_tree_put_bool(arena, record, "backward", bin->flag != 0);
     orr_put_parameters(arena, record, &task, &best);
+    orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);
 }
 
@@ -84,12 +88,14 @@ static void add_row(orr_bins *bins, const orr_kernel_row *row) {
         return;
     }
     const orr_attention_shape *shape = &row->shape.attention;
-    *(attention_sample *)orr_bin_add(bins, bin) =
+    attention_sample *sample = (attention_sample *)orr_bin_add(bins, bin);
+    *sample =
         (attention_sample){.head = {.time_s = row->time_s,
                                     .weight = row->training ? TRAINING_WEIGHT : 1,
                                     .block = orr_block_of(shape->batch, shape->seq_q, shape->heads),
                                     .training = row->training},
                            .shape = *shape};
+    orr_attention_place(shape, sample->head.place);
 }
 
 orr_status orr_calibrate_attention(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,

@@ -6,6 +6,7 @@
 #include "calibrate/calibrate_int.h"
 
 enum { FOLDS = 4, LEAST_ROWS = 10, MOST_SAMPLES = 1000 };
+static const orr_surface_plan SURFACE = {.dims = 1, .step = {1}, .pull = 0.2, .least_rows = 10};
 
 typedef struct collective_sample {
     orr_sample head;
@@ -48,7 +49,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .sample = bin->sample,
                          .sample_bytes = sizeof(collective_sample),
                          .count = bin->count,
-                         .model = collective_model};
+                         .model = collective_model,
+                         .surface = &SURFACE};
     /* protocols for small messages reach anything from a fiftieth of the links to half */
     static const double SMALL_RATE[] = {0.02, 0.1, 0.2, 0.4};
     orr_segments best = {0};
@@ -78,6 +80,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_put_number(arena, record, "error", validated.all.p90 / 1.645);
     orr_put_number(arena, record, "mape", validated.all.mape);
     orr_put_parameters(arena, record, &task, &best);
+    orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);
 }
 
@@ -92,13 +95,15 @@ orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_
         uint32_t op = row.shape.collective.op, ranks = (uint32_t)row.shape.collective.ranks;
         orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, "", row.source, op | ranks << 8);
         if (bin != NULL) {
-            *(collective_sample *)orr_bin_add(bins, bin) = (collective_sample){
+            collective_sample *sample = (collective_sample *)orr_bin_add(bins, bin);
+            *sample = (collective_sample){
                 .head = {.time_s = row.time_s,
                          .weight = 1,
                          .block = orr_block_of(row.shape.collective.bytes, 0, 0),
                          .training = row.training},
                 .wire_bytes =
                     orr_bus_factor((orr_collective)op, ranks) * row.shape.collective.bytes};
+            orr_segments_place(sample->wire_bytes, sample->head.place);
         }
     }
     for (uint32_t i = 0; i < bins->count; i++) {

@@ -8,6 +8,10 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
 static const double TRAINING_WEIGHT = 1.5;
+static const orr_surface_plan EXPERTS_SURFACE = {
+    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 200};
+static const orr_surface_plan EXCHANGE_SURFACE = {
+    .dims = 5, .step = {1, 1, 1, 1, 1}, .pull = 1, .least_rows = 100};
 
 typedef struct experts_sample {
     orr_sample head;
@@ -86,6 +90,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_fit_task *task, vo
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_put_parameters(arena, record, task, constants);
+    orr_put_surface(arena, record, task, constants);
     orr_tree_push(arena, fits, record);
 }
 
@@ -103,12 +108,14 @@ orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree
         if (bin != NULL) {
             orr_experts_shape shape =
                 orr_kernel_experts(&row, rows->class, orr_stored_bytes(dtype));
-            *(experts_sample *)orr_bin_add(bins, bin) = (experts_sample){
+            experts_sample *sample = (experts_sample *)orr_bin_add(bins, bin);
+            *sample = (experts_sample){
                 .head = {.time_s = row.time_s,
                          .weight = row.training ? TRAINING_WEIGHT : 1,
                          .block = orr_block_of(shape.group_bytes, shape.groups, shape.ranks),
                          .training = row.training},
                 .shape = shape};
+            orr_experts_place(&shape, sample->head.place);
         }
     }
     for (uint32_t i = 0; i < bins->count; i++) {
@@ -123,7 +130,8 @@ orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree
                                  .constants_bytes = sizeof constants,
                                  .sample_bytes = sizeof(experts_sample),
                                  .model = experts_model,
-                                 .user = &machine};
+                                 .user = &machine,
+                                 .surface = &EXPERTS_SURFACE};
             fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
         }
     }
@@ -144,12 +152,14 @@ orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tre
         orr_bin *bin = orr_bin_of(bins, row.device, row.kernel,
                                   shape.nodes > 1 ? "across" : "inside", row.source, 0);
         if (bin != NULL) {
-            *(exchange_sample *)orr_bin_add(bins, bin) = (exchange_sample){
+            exchange_sample *sample = (exchange_sample *)orr_bin_add(bins, bin);
+            *sample = (exchange_sample){
                 .head = {.time_s = row.time_s,
                          .weight = row.training ? TRAINING_WEIGHT : 1,
                          .block = orr_block_of(shape.hidden, shape.topk, shape.tokens),
                          .training = row.training},
                 .shape = shape};
+            orr_exchange_place(&shape, sample->head.place);
         }
     }
     for (uint32_t i = 0; i < bins->count; i++) {
@@ -162,7 +172,8 @@ orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tre
                                      sizeof EXCHANGE_PARAMETERS / sizeof *EXCHANGE_PARAMETERS,
                                  .constants_bytes = sizeof constants,
                                  .sample_bytes = sizeof(exchange_sample),
-                                 .model = exchange_model};
+                                 .model = exchange_model,
+                                 .surface = &EXCHANGE_SURFACE};
             fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
         }
     }

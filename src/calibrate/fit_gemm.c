@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "calibrate/calibrate_int.h"
 
-enum { MOST_SAMPLES = 4000, FOLDS = 3 };
+enum { FIRST_SAMPLES = 1200, MOST_SAMPLES = 3000, FOLD_SAMPLES = 1500, FOLDS = 3 };
 static const double TRAINING_WEIGHT = 1.5; /* what a projection prices are large products */
+static const orr_surface_plan SURFACE = {
+    .dims = 3, .step = {1, 1, 1}, .pull = 1, .least_rows = 200}; /* m n k */
 
 typedef struct gemm_sample {
     orr_sample head;
@@ -100,7 +102,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(gemm_sample),
                          .count = bin->count,
                          .model = gemm_model,
-                         .user = &machine};
+                         .user = &machine,
+                         .surface = &SURFACE};
     orr_gemm_constants best = {0};
     double least = INFINITY, start = QUANTISATION[0];
     for (int i = 0; i < 2; i++) {
@@ -109,7 +112,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
             trial.tile_gain[t] = 1;
         }
         task.parameter_count = bin_parameters(parameter, bin, &machine, QUANTISATION[i]);
-        double cost = orr_robust_fit_most(&task, MOST_SAMPLES, &trial);
+        double cost = orr_robust_fit_most(&task, FIRST_SAMPLES, &trial);
         if (cost < least) {
             least = cost;
             best = trial;
@@ -117,12 +120,14 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
         }
     }
     task.parameter_count = bin_parameters(parameter, bin, &machine, start);
+    (void)orr_robust_refit_most(&task, MOST_SAMPLES, &best);
     orr_validated validated;
-    orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
+    orr_robust_validate(arena, &task, FOLD_SAMPLES, FOLDS, &best, &validated);
     orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
     orr_tree_put_text(arena, record, "dtype", orr_dtype_name((orr_dtype)bin->flag));
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_put_parameters(arena, record, &task, &best);
+    orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);
 }
 
@@ -154,18 +159,19 @@ static void add_row(orr_bins *bins, const orr_kernel_row *row) {
         flops / row->time_s > orr_scheme_machine(bin->accelerator, row->dtype, dtype).peak_flops) {
         return;
     }
-    *(gemm_sample *)orr_bin_add(bins, bin) =
-        (gemm_sample){.head = {.time_s = row->time_s,
-                               .weight = row->training ? TRAINING_WEIGHT : 1,
-                               /* neighbours in M stay on one side of a fold */
-                               .block = orr_block_of(floor(m / 16), n, 0),
-                               .training = row->training},
-                      .shape = {.m = m,
-                                .n = n,
-                                .k = k,
-                                .batch = row->shape.gemm.batch,
-                                .in_bytes = orr_stored_bytes(dtype),
-                                .out_bytes = row->shape.gemm.accumulates ? 8 : 2}};
+    gemm_sample *sample = (gemm_sample *)orr_bin_add(bins, bin);
+    *sample = (gemm_sample){.head = {.time_s = row->time_s,
+                                     .weight = row->training ? TRAINING_WEIGHT : 1,
+                                     /* neighbours in M stay on one side of a fold */
+                                     .block = orr_block_of(floor(m / 16), n, 0),
+                                     .training = row->training},
+                            .shape = {.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .batch = row->shape.gemm.batch,
+                                      .in_bytes = orr_stored_bytes(dtype),
+                                      .out_bytes = row->shape.gemm.accumulates ? 8 : 2}};
+    orr_gemm_place(&sample->shape, sample->head.place);
 }
 
 orr_status orr_calibrate_gemm(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits, orr_err *err) {

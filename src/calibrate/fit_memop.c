@@ -7,6 +7,7 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 8 };
 static const double TRAINING_WEIGHT = 1.5;
+static const orr_surface_plan SURFACE = {.dims = 2, .step = {1, 1}, .pull = 1, .least_rows = 40};
 
 typedef struct memop_sample {
     orr_sample head;
@@ -48,7 +49,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(memop_sample),
                          .count = bin->count,
                          .model = memop_model,
-                         .user = &machine};
+                         .user = &machine,
+                         .surface = &SURFACE};
     orr_stream_constants best = {0};
     (void)orr_robust_fit_most(&task, MOST_SAMPLES, &best);
     orr_validated validated;
@@ -56,6 +58,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
     orr_put_parameters(arena, record, &task, &best);
+    orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);
 }
 
@@ -69,13 +72,15 @@ orr_status orr_calibrate_memops(orr_kernel_rows *rows, orr_bins *bins, orr_tree 
                                         orr_source_stem(bins->arena, row.source), 0)
                            : NULL;
         if (bin != NULL) {
-            *(memop_sample *)orr_bin_add(bins, bin) = (memop_sample){
+            memop_sample *sample = (memop_sample *)orr_bin_add(bins, bin);
+            *sample = (memop_sample){
                 .head = {.time_s = row.time_s,
                          .weight = row.training ? TRAINING_WEIGHT : 1,
                          .block = orr_block_of(row.shape.memop.rows, row.shape.memop.columns, 0),
                          .training = row.training},
                 .bytes = row.shape.memop.bytes,
                 .rows = row.shape.memop.rows};
+            orr_stream_place(sample->bytes, sample->rows, sample->head.place);
         }
     }
     for (uint32_t i = 0; i < bins->count; i++) {

@@ -92,8 +92,9 @@ static double square_sum(const double *value, size_t count) {
     return sum;
 }
 
-double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
-                      size_t count, void *constants) {
+/* warm: from where the constants stand, else from the starts. */
+static double fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick, size_t count,
+                  bool warm, void *constants) {
     int n = (int)task->parameter_count, m = (int)count + n;
     size_t rows = (size_t)m, columns = (size_t)n;
     double *x = ORR_NEW_ARRAY(arena, double, columns);
@@ -102,7 +103,11 @@ double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t
     double *work = ORR_NEW_ARRAY(arena, double, 5 * columns + rows);
     int *order = ORR_NEW_ARRAY(arena, int, columns);
     for (int i = 0; i < n; i++) {
+        const orr_parameter *p = &task->parameter[i];
         x[i] = ORIGIN;
+        if (warm) {
+            x[i] += to_line(p, *member(p, constants)) - to_line(p, p->start);
+        }
     }
     search s = {task, pick, count, constants};
     double cost = INFINITY;
@@ -120,6 +125,11 @@ double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t
         cost = now;
     }
     return count > 0 ? cost / (double)count : 0;
+}
+
+double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
+                      size_t count, void *constants) {
+    return fit(arena, task, pick, count, false, constants);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -184,11 +194,57 @@ static size_t keep(const orr_fit_task *task, const uint32_t *from, size_t count,
 }
 
 double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants) {
+    static const size_t LEAST_FIRST = 200;
     orr_arena *scratch = orr_arena_new();
     const uint32_t *order = shuffled(scratch, task->count);
-    double cost = orr_robust_fit(scratch, task, order, orr_min_u64(most, task->count), constants);
+    size_t all = orr_min_u64(most, task->count);
+    size_t first = orr_max_u64(LEAST_FIRST, all / 4);
+    double cost = fit(scratch, task, order, orr_min_u64(first, all), false, constants);
+    if (first < all) {
+        cost = fit(scratch, task, order, all, true, constants);
+    }
     orr_arena_free(scratch);
     return cost;
+}
+
+double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *constants) {
+    orr_arena *scratch = orr_arena_new();
+    const uint32_t *order = shuffled(scratch, task->count);
+    double cost = fit(scratch, task, order, orr_min_u64(most, task->count), true, constants);
+    orr_arena_free(scratch);
+    return cost;
+}
+
+/* What a model leaves of the picked samples, as a surface; false: too few. */
+static bool leave(orr_arena *arena, const orr_fit_task *task, const void *constants,
+                  const uint32_t *pick, size_t count, orr_surface *out) {
+    if (task->surface == NULL || count < task->surface->least_rows) {
+        return false;
+    }
+    orr_arena *scratch = orr_arena_new();
+    double(*place)[ORR_SURFACE_DIMS] =
+        (double(*)[ORR_SURFACE_DIMS])orr_arena_array(scratch, count, sizeof *place);
+    double *residual = ORR_NEW_ARRAY(scratch, double, count);
+    double *weight = ORR_NEW_ARRAY(scratch, double, count);
+    for (size_t i = 0; i < count; i++) {
+        const orr_sample *sample = sample_at(task, pick[i]);
+        double r = -log_ratio(task, constants, pick[i]) / (2 * SOFT);
+        memcpy(place[i], sample->place, sizeof *place);
+        residual[i] = r * (2 * SOFT);
+        weight[i] = sample->weight / sqrt(1 + r * r); /* outliers pull linearly here too */
+    }
+    orr_surface_fit(arena, task->surface, (const double(*)[ORR_SURFACE_DIMS])place, residual,
+                    weight, count, out);
+    orr_arena_free(scratch);
+    return true;
+}
+
+bool orr_robust_surface(orr_arena *arena, const orr_fit_task *task, const void *constants,
+                        orr_surface *out) {
+    orr_arena *scratch = orr_arena_new();
+    bool made = leave(arena, task, constants, shuffled(scratch, task->count), task->count, out);
+    orr_arena_free(scratch);
+    return made;
 }
 
 void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most, uint32_t folds,
@@ -203,12 +259,16 @@ void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most
     size_t judged = 0;
     for (uint32_t fold = 0; fold < folds; fold++) {
         memcpy(trial, constants, task->constants_bytes);
-        size_t seen = keep(task, order, task->count, folds, fold, false, most, pick);
-        (void)orr_robust_fit(scratch, task, pick, seen, trial);
+        size_t seen = keep(task, order, task->count, folds, fold, false, task->count, pick);
+        (void)fit(scratch, task, pick, orr_min_u64(seen, most), true, trial);
+        orr_surface surface;
+        bool corrected = leave(scratch, task, trial, pick, seen, &surface);
         size_t left = keep(task, order, task->count, folds, fold, true, task->count, pick);
         for (size_t i = 0; i < left; i++) {
-            training[judged] = sample_at(task, pick[i])->training;
-            error[judged++] = exp(log_ratio(task, trial, pick[i])) - 1;
+            const orr_sample *sample = sample_at(task, pick[i]);
+            double more = corrected ? orr_surface_log(&surface, sample->place) : 0;
+            training[judged] = sample->training;
+            error[judged++] = exp(log_ratio(task, trial, pick[i]) + more) - 1;
         }
         orr_arena_reset(scratch);
     }

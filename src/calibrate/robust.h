@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "calibrate/surface.h"
 
 typedef enum orr_scale {
     ORR_SCALE_LOG = 0, /* positive; its logarithm is free */
@@ -31,6 +32,7 @@ typedef struct orr_sample {
     double weight;
     uint32_t block; /* rows of one block are left out together */
     bool training;
+    double place[ORR_SURFACE_DIMS]; /* for a surface; see cost/surface.h */
 } orr_sample;
 
 enum { ORR_MAX_PARAMETERS = 48 };
@@ -44,6 +46,7 @@ typedef struct orr_fit_task {
     /* time of a sample under constants */
     double (*model)(const void *constants, const void *sample, const void *user);
     const void *user;
+    const orr_surface_plan *surface; /* NULL: none is fitted */
 } orr_fit_task;
 
 typedef struct orr_errors {
@@ -59,11 +62,17 @@ double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t
 orr_errors orr_robust_errors(orr_arena *arena, const orr_fit_task *task, const void *constants,
                              const uint32_t *pick, size_t count, bool training);
 
-/* Fits a seeded choice of at most `most` of all samples; otherwise as above. */
+/* Fits a seeded choice of at most `most` of all samples, a quarter of them first; otherwise as
+ * above. */
 double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants);
+/* Goes on from where the constants stand. */
+double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *constants);
+/* The surface that remains after constants; false where the task wants none or has too few rows. */
+bool orr_robust_surface(orr_arena *arena, const orr_fit_task *task, const void *constants,
+                        orr_surface *out);
 
 /* Judges the task by leaving out blocks, `folds` times: errors are of rows that the fit behind them
- * did not see. `constants` gives the fixed members. */
+ * (constants, begun at those given, and surface) did not see. */
 typedef struct orr_validated {
     orr_errors all, training, small;
 } orr_validated;

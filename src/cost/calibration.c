@@ -71,6 +71,12 @@ const char *orr_memop_name(orr_memop family) {
      .min = (least),                                                                               \
      .max = (most),                                                                                \
      .doc = (text)}
+#define SURFACE(T, member)                                                                         \
+    {.name = "surface",                                                                            \
+     .type = ORR_FIELD_TEXT,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .fallback = "",                                                                               \
+     .doc = "What is left beyond the constants, over shapes: cost/surface.h."}
 /* The fields of orr_fit inside a record. */
 #define FIT_FIELDS(T)                                                                              \
     TEXT(T, "device", fit.device, "Catalog name of the accelerator it was measured on."),          \
@@ -98,7 +104,8 @@ const char *orr_memop_name(orr_memop family) {
                "Relative error, one sd, at training sizes."),                                      \
         NUMBER(T, "mape_all", fit.mape_all_frac, 0, 10, "Mean error of rows left out."),           \
         NUMBER(T, "mape_training", fit.mape_training_frac, 0, 10, "The same, training sizes."),    \
-        NUMBER(T, "bias", fit.bias_frac, -10, 10, "Median signed error of rows left out.")
+        NUMBER(T, "bias", fit.bias_frac, -10, 10, "Median signed error of rows left out."),        \
+        SURFACE(T, fit.surface_text)
 
 #define TILE(shape, index)                                                                         \
     {.name = "tile_" shape,                                                                        \
@@ -277,6 +284,7 @@ static const orr_field COLLECTIVE_FIELDS[] = {
     RATE(orr_collective_fit, "small_rate", segments.small_Bps, "Its bus bandwidth."),
     SECONDS(orr_collective_fit, "large_start", segments.large_start_s, "Bandwidth protocol."),
     RATE(orr_collective_fit, "large_rate", segments.large_Bps, "Its bus bandwidth."),
+    SURFACE(orr_collective_fit, surface_text),
 };
 static const orr_schema COLLECTIVE_SCHEMA = {"collective fit", COLLECTIVE_FIELDS,
                                              sizeof COLLECTIVE_FIELDS / sizeof *COLLECTIVE_FIELDS,
@@ -379,40 +387,63 @@ static orr_status add_record(orr_arena *arena, const orr_schema *schema, const o
     return ORR_OK;
 }
 
+static orr_status read_surface(orr_arena *arena, const orr_tree *record, const char *text,
+                               const orr_surface **out, orr_err *err) {
+    orr_surface *surface = NULL;
+    if (text != NULL) {
+        orr_span at = orr_tree_span(orr_tree_get(record, "surface"));
+        ORR_TRY(orr_surface_read(arena, text, at, &surface, err));
+    }
+    *out = surface;
+    return ORR_OK;
+}
+
 static orr_status add_gemm(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                            orr_err *err) {
-    return add_record(arena, &GEMM_SCHEMA, record, into->gemm, sizeof *into->gemm,
-                      &into->gemm_count, err);
+    ORR_TRY(add_record(arena, &GEMM_SCHEMA, record, into->gemm, sizeof *into->gemm,
+                       &into->gemm_count, err));
+    orr_fit *fit = &into->gemm[into->gemm_count - 1].fit;
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_flash(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                             orr_err *err) {
-    return add_record(arena, &FLASH_SCHEMA, record, into->flash, sizeof *into->flash,
-                      &into->flash_count, err);
+    ORR_TRY(add_record(arena, &FLASH_SCHEMA, record, into->flash, sizeof *into->flash,
+                       &into->flash_count, err));
+    orr_fit *fit = &into->flash[into->flash_count - 1].fit;
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_stream(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                              orr_err *err) {
-    return add_record(arena, &STREAM_SCHEMA, record, into->stream, sizeof *into->stream,
-                      &into->stream_count, err);
+    ORR_TRY(add_record(arena, &STREAM_SCHEMA, record, into->stream, sizeof *into->stream,
+                       &into->stream_count, err));
+    orr_fit *fit = &into->stream[into->stream_count - 1].fit;
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_experts(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                               orr_err *err) {
-    return add_record(arena, &EXPERTS_SCHEMA, record, into->experts, sizeof *into->experts,
-                      &into->experts_count, err);
+    ORR_TRY(add_record(arena, &EXPERTS_SCHEMA, record, into->experts, sizeof *into->experts,
+                       &into->experts_count, err));
+    orr_fit *fit = &into->experts[into->experts_count - 1].fit;
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_exchange(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                orr_err *err) {
-    return add_record(arena, &EXCHANGE_SCHEMA, record, into->exchange, sizeof *into->exchange,
-                      &into->exchange_count, err);
+    ORR_TRY(add_record(arena, &EXCHANGE_SCHEMA, record, into->exchange, sizeof *into->exchange,
+                       &into->exchange_count, err));
+    orr_fit *fit = &into->exchange[into->exchange_count - 1].fit;
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_collective(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                  orr_err *err) {
-    return add_record(arena, &COLLECTIVE_SCHEMA, record, into->collective, sizeof *into->collective,
-                      &into->collective_count, err);
+    ORR_TRY(add_record(arena, &COLLECTIVE_SCHEMA, record, into->collective,
+                       sizeof *into->collective, &into->collective_count, err));
+    orr_collective_fit *fit = &into->collective[into->collective_count - 1];
+    return read_surface(arena, record, fit->surface_text, &fit->surface, err);
 }
 
 static orr_status add_arch(orr_arena *arena, const orr_tree *record, orr_calibration *into,

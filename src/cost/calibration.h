@@ -7,6 +7,7 @@
 #define ORR_COST_CALIBRATION_H
 
 #include "cost/models.h"
+#include "cost/surface.h"
 #include "orrery/status.h"
 #include "orrery/tree.h"
 #include "program/program.h"
@@ -24,6 +25,8 @@ typedef struct orr_fit {
     double units, peak_flops, hbm_Bps, tdp_w;            /* the data sheet it was fitted with */
     double error_small_frac, error_training_frac;        /* by judging.md's training subset */
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
+    const char *surface_text;                            /* as the file holds it; NULL: none */
+    const orr_surface *surface;                          /* read from it; NULL: none */
 } orr_fit;
 
 typedef struct orr_gemm_fit {
@@ -71,6 +74,8 @@ typedef struct orr_collective_fit {
     double link_Bps; /* the data sheet's */
     double error_frac, mape_frac;
     orr_segments segments; /* bandwidths are bus bandwidths */
+    const char *surface_text;
+    const orr_surface *surface; /* over bytes; NULL: none */
 } orr_collective_fit;
 
 /* What training adds to kernels measured alone, per architecture. */

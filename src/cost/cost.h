@@ -69,6 +69,15 @@ orr_measured orr_cost_explain(const orr_cost_table *table, const orr_op *op);
  * false when it has none. */
 bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_key *key);
 
+/* The price of an op with its reasons (`orrery cost`): {op, hardware, time_s, relerr, interval_90,
+ * provenance, evidence, roof, cut, at_once, besides, fit, benchmark}; what a kind does not have is
+ * left out. */
+orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                             orr_tree **out, orr_err *err);
+
+/* Ranks that a token's experts lie on, on average: how often it is sent. kernels.md §6.4 */
+double orr_cost_token_copies(double ranks, double topk, double experts);
+
 /* All ops of an object priced. */
 typedef struct orr_priced {
     const orr_object *object;
@@ -84,6 +93,12 @@ void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_obj
 orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibration *calibration,
                                      const char *path, const char *class, orr_tree **out,
                                      orr_err *err);
+
+/* The rows of such a table as CSV text with predicted_us, low_us and high_us (90 %) added, empty
+ * where there is no model; measured times are not needed. *summary: {class, rows, priced, unpriced:
+ * [{line, why}]}, the first few. */
+orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char *class, char **csv,
+                                  orr_tree **summary, orr_err *err);
 
 /* What a table is made of, for reports: calibration files with fit error and provenance. */
 orr_tree *orr_cost_table_write(orr_arena *arena, const orr_cost_table *table);

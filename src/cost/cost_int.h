@@ -10,6 +10,7 @@
 typedef struct orr_gemm_prices {
     const orr_gemm_fit *fit;
     orr_gemm_constants constants; /* the fit's, with the dtype's own main loop */
+    const orr_surface *surface;   /* of this device and dtype itself; NULL: none */
     orr_machine machine;
     double in_bytes;
     double small_relerr_frac, large_relerr_frac;
@@ -22,7 +23,8 @@ typedef struct orr_curve {
     uint32_t count, mesh;
     struct {
         double ranks, error_frac;
-        orr_segments segments; /* already scaled to this device's links */
+        orr_segments segments;      /* already scaled to this device's links */
+        const orr_surface *surface; /* of this device itself; NULL: none */
     } point[ORR_MAX_RANK_POINTS];
     double relerr_frac; /* of the worst point */
     uint8_t provenance, kin;
@@ -51,8 +53,12 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
 /* topk and experts: of a de-duplicating all-to-all, else 0. */
 orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
                           orr_group group, uint32_t topk, uint32_t experts);
+/* How such a group hangs together, across domains. */
+orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */
 orr_segments orr_curve_at(const orr_curve *curve, double ranks);
+/* Time of so many bytes on the bus: the constants, and what was measured beyond them. */
+double orr_curve_time_s(const orr_curve *curve, double ranks, double wire_bytes);
 /* Relative error, one sd, there. */
 double orr_curve_error(const orr_curve *curve, double ranks);
 

@@ -93,31 +93,47 @@ static tiling tiling_of(const problem *p, int tile) {
                     .gain = p->c->tile_gain[tile]};
 }
 
-/* Time of one cut and split, or `best` when it cannot be lower. */
-static double candidate(const problem *p, const tiling *cut, int split, double best) {
+/* What one cut and split of K costs, resource by resource. */
+typedef struct pieces {
+    double tiles, waves;
+    double compute, operands, hbm; /* overlap */
+    double write, ramp, reduce;    /* follow */
+} pieces;
+
+static inline pieces pieces_of(const problem *p, const tiling *cut, int split) {
     const orr_gemm_constants *c = p->c;
     double k = p->split_k[split];
-    if (!(k > 0)) {
-        return best;
-    }
     double tiles = cut->tiles * SPLIT[split];
     double waves = tiles / p->units;
     double busy = waves < 1 ? waves : 1;
     waves = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
     double hbm_Bps = p->hbm_Bps * orr_min_f64(1, c->occupancy * busy);
     double rows = cut->m * cut->fill_m, columns = cut->n * cut->fill_n;
-    double compute =
-        waves * 2 * rows * columns * k * p->slowness[split] / (p->flops_per_unit * cut->gain);
-    double operands = waves * (rows + columns) * k * p->shape->in_bytes / c->unit_Bps;
     double write = p->output_bytes / hbm_Bps;
-    double hbm = p->operand_bytes / hbm_Bps + (1 - c->serial_output) * write;
-    double serial = c->serial_output * write + waves * c->tile_s;
-    if (split > 0) {
-        serial += c->split_s + 4 * tiles * cut->m * cut->n / p->hbm_Bps;
+    return (pieces){
+        .tiles = tiles,
+        .waves = waves,
+        .compute =
+            waves * 2 * rows * columns * k * p->slowness[split] / (p->flops_per_unit * cut->gain),
+        .operands = waves * (rows + columns) * k * p->shape->in_bytes / c->unit_Bps,
+        .hbm = p->operand_bytes / hbm_Bps + (1 - c->serial_output) * write,
+        .write = c->serial_output * write,
+        .ramp = waves * c->tile_s,
+        .reduce = split > 0 ? c->split_s + 4 * tiles * cut->m * cut->n / p->hbm_Bps : 0,
+    };
+}
+
+/* Time of one cut and split, or `best` when it cannot be lower. */
+static double candidate(const problem *p, const tiling *cut, int split, double best) {
+    if (!(p->split_k[split] > 0)) {
+        return best;
     }
-    double least = orr_max_f64(compute, orr_max_f64(operands, hbm)) + serial;
-    return least >= best ? best
-                         : orr_min_f64(best, norm3(compute, operands, hbm, c->norm) + serial);
+    pieces x = pieces_of(p, cut, split);
+    double serial = x.write + x.ramp + x.reduce;
+    double least = orr_max_f64(x.compute, orr_max_f64(x.operands, x.hbm)) + serial;
+    return least >= best
+               ? best
+               : orr_min_f64(best, norm3(x.compute, x.operands, x.hbm, p->c->norm) + serial);
 }
 
 static problem problem_of(const orr_gemm_constants *c, const orr_machine *machine,
@@ -142,28 +158,80 @@ static problem problem_of(const orr_gemm_constants *c, const orr_machine *machin
     return p;
 }
 
-double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
-                       const orr_gemm_shape *shape, orr_power power) {
-    if (!(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->batch > 0)) {
-        return 0;
-    }
-    problem p = problem_of(c, machine, shape);
+/* The best cut and split. */
+static double search(const problem *p, int *best_tile, int *best_split) {
     double best = INFINITY;
     for (int tile = 0; tile < ORR_GEMM_TILES; tile++) {
-        tiling cut = tiling_of(&p, tile);
+        tiling cut = tiling_of(p, tile);
         for (int split = 0; split < SPLITS; split++) {
-            best = candidate(&p, &cut, split, best);
+            double time = candidate(p, &cut, split, best);
+            if (time < best) {
+                best = time;
+                *best_tile = tile;
+                *best_split = split;
+            }
         }
     }
+    return best;
+}
+
+static bool is_empty(const orr_gemm_shape *shape) {
+    return !(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->batch > 0);
+}
+
+/* What the power limit adds. */
+static double throttled(const orr_gemm_constants *c, double best, orr_power power) {
     double held = 1; /* share of the throttle that shows */
     if (power == ORR_POWER_BENCHMARK) {
         held = best / (best + c->throttle_half_s);
     }
-    double quantise = 0;
-    if (c->quantise_frac > 0 && power == ORR_POWER_BENCHMARK) {
-        static const double SOURCE_BYTES = 2; /* bf16 in */
-        quantise = shape->m * shape->k * shape->batch * (SOURCE_BYTES + shape->in_bytes) /
-                   (machine->hbm_Bps * c->quantise_frac);
+    return best * c->throttle * held;
+}
+
+/* In training the quantising kernel is an op of its own. */
+static double quantising(const orr_gemm_constants *c, const orr_machine *machine,
+                         const orr_gemm_shape *shape, orr_power power) {
+    static const double SOURCE_BYTES = 2; /* bf16 in */
+    if (!(c->quantise_frac > 0) || power != ORR_POWER_BENCHMARK) {
+        return 0;
     }
-    return c->start_s + best * (1 + c->throttle * held) + quantise;
+    return shape->m * shape->k * shape->batch * (SOURCE_BYTES + shape->in_bytes) /
+           (machine->hbm_Bps * c->quantise_frac);
+}
+
+double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
+                       const orr_gemm_shape *shape, orr_power power) {
+    if (is_empty(shape)) {
+        return 0;
+    }
+    problem p = problem_of(c, machine, shape);
+    int tile = 0, split = 0;
+    double best = search(&p, &tile, &split);
+    return c->start_s + best + throttled(c, best, power) + quantising(c, machine, shape, power);
+}
+
+orr_gemm_parts orr_gemm_explain(const orr_gemm_constants *c, const orr_machine *machine,
+                                const orr_gemm_shape *shape, orr_power power) {
+    if (is_empty(shape)) {
+        return (orr_gemm_parts){0};
+    }
+    problem p = problem_of(c, machine, shape);
+    int tile = 0, split = 0;
+    double best = search(&p, &tile, &split);
+    tiling cut = tiling_of(&p, tile);
+    pieces x = pieces_of(&p, &cut, split);
+    return (orr_gemm_parts){.tile_m = cut.m,
+                            .tile_n = cut.n,
+                            .split = SPLIT[split],
+                            .tiles = x.tiles,
+                            .waves = x.tiles / p.units,
+                            .compute_s = x.compute,
+                            .operands_s = x.operands,
+                            .hbm_s = x.hbm,
+                            .output_s = x.write,
+                            .ramp_s = x.ramp,
+                            .reduce_s = x.reduce,
+                            .start_s = c->start_s,
+                            .throttle_s = throttled(c, best, power),
+                            .quantise_s = quantising(c, machine, shape, power)};
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/text.h"
 #include "cost/cost_int.h"
 
 static double root_sum(double a, double b) {
@@ -63,7 +64,11 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
                             .batch = row->shape.gemm.batch,
                             .in_bytes = orr_stored_bytes((orr_dtype)fit->dtype),
                             .out_bytes = row->shape.gemm.accumulates ? 8 : 2};
-    *time = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK);
+    double place[ORR_SURFACE_DIMS];
+    orr_gemm_place(&shape, place);
+    bool own = orr_name_equal(fit->fit.device, a->name);
+    *time = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK) *
+            orr_surface_factor(own ? fit->fit.surface : NULL, place);
     return true;
 }
 
@@ -79,7 +84,10 @@ static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
     }
     orr_machine machine = orr_scheme_machine(a, row->dtype, dtype);
     orr_experts_shape shape = orr_kernel_experts(row, class, orr_stored_bytes(dtype));
-    *time = orr_experts_time_s(&fit->constants, &machine, &shape);
+    double place[ORR_SURFACE_DIMS];
+    orr_experts_place(&shape, place);
+    *time = orr_experts_time_s(&fit->constants, &machine, &shape) *
+            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
     *relerr =
         root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
     return true;
@@ -94,7 +102,10 @@ static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
     if (fit == NULL) {
         return false;
     }
-    *time = orr_exchange_time_s(&fit->constants, &shape);
+    double place[ORR_SURFACE_DIMS];
+    orr_exchange_place(&shape, place);
+    *time = orr_exchange_time_s(&fit->constants, &shape) *
+            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
     *relerr =
         root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
     return true;
@@ -112,7 +123,10 @@ static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator
     orr_attention_shape shape = row->shape.attention;
     shape.backward = backward;
     orr_machine machine = orr_machine_of(a, ORR_BF16);
-    *time = orr_flash_time_s(&fit->constants, &machine, &shape);
+    double place[ORR_SURFACE_DIMS];
+    orr_attention_place(&shape, place);
+    *time = orr_flash_time_s(&fit->constants, &machine, &shape) *
+            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
     if (backward && !fit->backward) {
         static const double BACKWARD_FRAC = 0.85; /* efficiency of a backward by its forward */
         *time /= BACKWARD_FRAC;
@@ -142,8 +156,11 @@ static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
         return false;
     }
     orr_machine machine = orr_machine_of(a, ORR_BF16);
-    *time =
-        orr_stream_time_s(&fit->constants, &machine, row->shape.memop.bytes, row->shape.memop.rows);
+    double bytes = row->shape.memop.bytes, rows = row->shape.memop.rows;
+    double place[ORR_SURFACE_DIMS];
+    orr_stream_place(bytes, rows, place);
+    *time = orr_stream_time_s(&fit->constants, &machine, bytes, rows) *
+            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
     *relerr =
         root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
     return true;
@@ -163,9 +180,8 @@ static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a
     if (curve.count == 0) {
         return false;
     }
-    orr_segments segments = orr_curve_at(&curve, row->shape.collective.ranks);
-    *time = orr_segments_time_s(&segments, orr_bus_factor(op, row->shape.collective.ranks) *
-                                               row->shape.collective.bytes);
+    double wire = orr_bus_factor(op, row->shape.collective.ranks) * row->shape.collective.bytes;
+    *time = orr_curve_time_s(&curve, row->shape.collective.ranks, wire);
     *relerr = orr_curve_error(&curve, row->shape.collective.ranks);
     return true;
 }

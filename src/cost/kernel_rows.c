@@ -33,7 +33,7 @@ static const char *const COLUMNS[ORR_KERNELS_COUNT][16] = {
 };
 /* What tells a class from the others by its header. */
 static const char *const MARK[ORR_KERNELS_COUNT] = {
-    "layout", "m_per_group", "moe_dtype", "kv_heads", "cols", "busbw_gbs", "dispatch_us"};
+    "layout", "m_per_group", "moe_dtype", "kv_heads", "cols", "num_gpus", "tokens_per_rank"};
 enum { DEVICE = 0, DTYPE, SOURCE, KERNEL, TIME, FIRST };
 
 const char *orr_kernel_class_name(orr_kernel_class class) {
@@ -54,7 +54,7 @@ static orr_status find_class(const orr_csv *csv, const char *path, const char *n
     return orr_fail(err, ORR_E_SCHEMA, "%s has the columns of no class of kernels", path);
 }
 
-orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class,
+orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class, bool timed,
                                 orr_kernel_rows *out, orr_err *err) {
     char *text = NULL;
     size_t length = 0;
@@ -64,7 +64,7 @@ orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *
     for (int i = 0; i < 16; i++) {
         const char *name = COLUMNS[out->class][i];
         out->column[i] = name == NULL ? -1 : orr_csv_find(out->csv, name);
-        bool needed = i < FIRST && i != KERNEL;
+        bool needed = i == DEVICE || i == DTYPE || (timed && (i == SOURCE || i == TIME));
         if (needed && out->column[i] < 0) {
             return orr_fail(err, ORR_E_SCHEMA, "%s: a table of %s needs the column \"%s\"", path,
                             CLASSES[out->class], name);
@@ -280,7 +280,9 @@ orr_status orr_kernel_rows_next(orr_kernel_rows *rows, orr_kernel_row *out, bool
     out->source = text_of(&c, SOURCE);
     out->kernel = text_of(&c, KERNEL);
     out->time_s = number_of(&c, TIME) * ORR_US;
-    if (!read[rows->class](&c, out)) {
+    out->cell = c.cell;
+    out->whole = read[rows->class](&c, out);
+    if (!out->whole) {
         out->time_s = 0;
     }
     return ORR_OK;
@@ -301,6 +303,8 @@ orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class
                                    .group_bytes = n * k * element,
                                    .row_bytes = ACTIVATION_BYTES * (n + k),
                                    .columns = n,
+                                   .width_in = k,
+                                   .width_out = n,
                                    .ranks = 1};
     }
     double hidden = row->shape.moe.hidden, inter = row->shape.moe.inter / row->shape.moe.tp;
@@ -315,6 +319,8 @@ orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class
                                .row_bytes = ACTIVATION_BYTES * (3 * hidden + 4 * inter),
                                .token_bytes = 2 * ACTIVATION_BYTES * hidden,
                                .columns = 2 * inter + hidden,
+                               .width_in = hidden,
+                               .width_out = inter,
                                .ranks = row->shape.moe.ep,
                                .skewed = row->shape.moe.skew > 0};
 }

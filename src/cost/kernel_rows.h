@@ -28,7 +28,9 @@ typedef enum orr_kernel_stage {
 
 /* Texts live until the next row. A row that does not say what is needed has time_s 0. */
 typedef struct orr_kernel_row {
+    const char *const *cell;                      /* the row as it stands */
     const char *device, *dtype, *source, *kernel; /* kernel: library, note or op */
+    bool whole;                                   /* it says what a price needs */
     char name[96];                                /* kernel points here where it is put together */
     double time_s;
     bool training; /* of judging.md's training subset */
@@ -63,8 +65,9 @@ typedef struct orr_kernel_rows {
     int column[20]; /* of the class's list, -1: absent */
 } orr_kernel_rows;
 
-/* class NULL: told from the columns. Errors: unknown class, missing columns. */
-orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class,
+/* class NULL: told from the columns. timed: measured times are needed. Errors: unknown class,
+ * missing columns. */
+orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class, bool timed,
                                 orr_kernel_rows *out, orr_err *err);
 orr_status orr_kernel_rows_next(orr_kernel_rows *rows, orr_kernel_row *out, bool *more,
                                 orr_err *err);

@@ -205,7 +205,7 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibrat
                                      const char *path, const char *class, orr_tree **out,
                                      orr_err *err) {
     orr_kernel_rows rows;
-    ORR_TRY(orr_kernel_rows_open(arena, path, class, &rows, err));
+    ORR_TRY(orr_kernel_rows_open(arena, path, class, true, &rows, err));
     if (calibration == NULL) {
         orr_calibration *builtin = NULL;
         ORR_TRY(orr_calibration_builtin(arena, &builtin, err));

@@ -67,6 +67,16 @@ typedef struct orr_gemm_constants {
 
 double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
                        const orr_gemm_shape *shape, orr_power power);
+/* What that time is made of. */
+typedef struct orr_gemm_parts {
+    double tile_m, tile_n, split; /* the best cut, and pieces of K */
+    double tiles, waves;
+    double compute_s, operands_s, hbm_s; /* overlap */
+    double output_s, ramp_s, reduce_s;   /* follow: output left over, tiles' ramps, split sums */
+    double start_s, throttle_s, quantise_s;
+} orr_gemm_parts;
+orr_gemm_parts orr_gemm_explain(const orr_gemm_constants *c, const orr_machine *machine,
+                                const orr_gemm_shape *shape, orr_power power);
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
@@ -141,6 +151,7 @@ typedef struct orr_experts_shape {
     double group_bytes; /* weights of one expert, read; gradients, written */
     double row_bytes, token_bytes; /* activation traffic */
     double columns;                /* output columns of all products */
+    double width_in, width_out;    /* of the first product */
     double ranks;                  /* that share the experts */
     bool skewed;                   /* routing by a power law */
 } orr_experts_shape;

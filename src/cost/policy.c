@@ -46,6 +46,7 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
         curve->point[i].segments = fits[i]->segments;
         curve->point[i].segments.small_Bps *= scale;
         curve->point[i].segments.large_Bps *= scale;
+        curve->point[i].surface = kin == ORR_KIN_SAME ? fits[i]->surface : NULL;
         worst = orr_max_f64(worst, fits[i]->error_frac);
     }
     if (count > 0) {
@@ -56,6 +57,25 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
     }
 }
 
+/* The point of exactly so many ranks, or -1. */
+static int at_ranks(const orr_curve *curve, double ranks) {
+    for (uint32_t i = 0; i < curve->count; i++) {
+        if (fabs(curve->point[i].ranks - ranks) < 0.5) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+double orr_curve_time_s(const orr_curve *curve, double ranks, double wire_bytes) {
+    orr_segments segments = orr_curve_at(curve, ranks);
+    int at = at_ranks(curve, ranks);
+    double place[ORR_SURFACE_DIMS];
+    orr_segments_place(wire_bytes, place);
+    return orr_segments_time_s(&segments, wire_bytes) *
+           orr_surface_factor(at < 0 ? NULL : curve->point[at].surface, place);
+}
+
 static double between(double low, double high, double share) {
     return low + (high - low) * share;
 }
@@ -63,7 +83,8 @@ static double between(double low, double high, double share) {
 orr_segments orr_curve_at(const orr_curve *curve, double ranks) {
     uint32_t last = curve->count - 1;
     orr_segments top = curve->point[last].segments;
-    if (curve->mesh && curve->fit->topology == ORR_MESH) {
+    bool known = at_ranks(curve, ranks) >= 0;
+    if (curve->mesh && curve->fit->topology == ORR_MESH && !known) {
         /* a rank reaches each peer over its own link: fewer peers, fewer links */
         double links = (ranks - 1) / (curve->point[last].ranks - 1);
         top.small_Bps *= links;
@@ -127,8 +148,7 @@ static double nic_efficiency(const orr_cost_table *table) {
 static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, double bytes,
                               double ranks) {
     const orr_curve *curve = &table->curve[kind];
-    orr_segments segments = orr_curve_at(curve, ranks);
-    double time = orr_segments_time_s(&segments, orr_bus_factor(kind, ranks) * bytes);
+    double time = orr_curve_time_s(curve, ranks, orr_bus_factor(kind, ranks) * bytes);
     return (orr_cost){time, orr_curve_error(curve, ranks), curve->provenance};
 }
 
@@ -144,20 +164,12 @@ static double crossing_frac(orr_group group, uint32_t topk, uint32_t experts) {
            orr_distinct_places(group.size, topk, experts);
 }
 
-static orr_cost across_domains(const orr_cost_table *table, orr_collective kind, double bytes,
-                               orr_group group, uint32_t topk, uint32_t experts) {
+orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group) {
     const orr_fabric *fabric = table->cluster->fabric;
-    double nic = nic_Bps(table, group.domains);
-    double relerr = fabric->assumed ? FABRIC_ASSUMED_RELERR : FABRIC_RELERR;
-    orr_cost cost = {0, relerr, fabric->assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
-    if (kind == ORR_SEND_RECV) {
-        cost.time_s = fabric->p2p_base_s + bytes / (nic * fabric->p2p_efficiency_frac);
-        return cost;
-    }
     orr_rails rails = {.ranks = group.size,
                        .inner = group.inner,
                        .domains = group.domains,
-                       .nic_Bps = nic * nic_efficiency(table),
+                       .nic_Bps = nic_Bps(table, group.domains) * nic_efficiency(table),
                        .base_s = fabric->base_s,
                        .hop_s = fabric->hop_s,
                        .peer_hop_s = fabric->peer_hop_s,
@@ -165,6 +177,20 @@ static orr_cost across_domains(const orr_cost_table *table, orr_collective kind,
     if (group.inner > 1) {
         rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps;
     }
+    return rails;
+}
+
+static orr_cost across_domains(const orr_cost_table *table, orr_collective kind, double bytes,
+                               orr_group group, uint32_t topk, uint32_t experts) {
+    const orr_fabric *fabric = table->cluster->fabric;
+    double relerr = fabric->assumed ? FABRIC_ASSUMED_RELERR : FABRIC_RELERR;
+    orr_cost cost = {0, relerr, fabric->assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+    if (kind == ORR_SEND_RECV) {
+        double nic = nic_Bps(table, group.domains);
+        cost.time_s = fabric->p2p_base_s + bytes / (nic * fabric->p2p_efficiency_frac);
+        return cost;
+    }
+    orr_rails rails = orr_policy_rails(table, kind, group);
     if (kind == ORR_ALL_REDUCE) {
         cost.time_s =
             orr_min_f64(orr_rails_ring_s(&rails, bytes, true), orr_rails_tree_s(&rails, bytes));

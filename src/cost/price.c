@@ -53,6 +53,8 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
     extra = root_sum(extra, arch->gemm_error_frac);
     prices->small_relerr_frac = root_sum(fit->fit.error_small_frac, extra);
     prices->large_relerr_frac = root_sum(fit->fit.error_training_frac, extra);
+    bool own = kin == ORR_KIN_SAME && (dtype == ORR_BF16 || dtype == ORR_FP16);
+    prices->surface = own ? fit->fit.surface : NULL;
     bool measured = kin != ORR_KIN_OTHER && !fit->fit.assumed;
     prices->provenance = measured ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
     return ORR_OK;
@@ -151,8 +153,11 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
                             .batch = (double)op->shape.gemm.batch,
                             .in_bytes = prices->in_bytes,
                             .out_bytes = op->out_bytes};
+    double place[ORR_SURFACE_DIMS];
+    orr_gemm_place(&shape, place);
     double factor = table->arch->gemm_factor * table->arch->gemm_sustained *
-                    orr_max_f64(0.1, table->software->gemm_factor);
+                    orr_max_f64(0.1, table->software->gemm_factor) *
+                    orr_surface_factor(prices->surface, place);
     double time =
         factor * orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
     bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;

@@ -112,6 +112,10 @@ orr_status orr_evidence_parse(orr_arena *arena, const char *name, const char *te
 
 /* The key of an op; false for one that no evidence describes. */
 bool orr_evidence_key_of(const orr_op *op, orr_evidence_key *key);
+/* The key of a kernel or collective that a map describes with the fields of a record, time apart.
+ */
+orr_status orr_evidence_key_read(orr_arena *arena, const orr_tree *map, orr_evidence_key *key,
+                                 orr_err *err);
 /* The op that a kernel's key stands for, for pricing it with a model. */
 void orr_evidence_op_of(const orr_evidence_key *key, orr_op *op);
 /* The key of a layer as a whole, forward or backward (ORR_PHASE_INPUT_GRAD). */

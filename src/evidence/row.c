@@ -215,3 +215,19 @@ orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_rec
     return row->op == ORR_OP_ATTENTION ? attention_record(row, out, err)
                                        : gemm_record(row, out, err);
 }
+
+orr_status orr_evidence_key_read(orr_arena *arena, const orr_tree *map, orr_evidence_key *key,
+                                 orr_err *err) {
+    orr_evidence_row row = {0};
+    orr_evidence_record record;
+    orr_tree *whole = orr_tree_copy(arena, map);
+    orr_tree_put_real(arena, whole, "time_us", 1);
+    ORR_TRY(orr_schema_read(&orr_evidence_row_schema, arena, whole, &row, NULL, err));
+    if (row.op >= ORR_ROW_LAYER) {
+        return orr_fail(err, ORR_E_SCHEMA, "'%s' is neither a kernel nor a collective",
+                        orr_evidence_ops[row.op]);
+    }
+    ORR_TRY(orr_evidence_row_record(&row, &record, err));
+    *key = record.key;
+    return ORR_OK;
+}

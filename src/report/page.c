@@ -4,7 +4,7 @@
 #include "doc/doc.h"
 #include "report/report_int.h"
 
-enum { PAGE_LIMIT_BYTES = 16 << 20 };
+enum { PAGE_LIMIT_BYTES = 128 << 20 };
 
 void orr_page_add(orr_page *page, const char *format, ...) {
     va_list args;
@@ -190,6 +190,8 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_sensitivity(&page, envelope);
     } else if (strcmp(schema, "orrery.next/1") == 0) {
         orr_render_next(&page, envelope);
+    } else if (strcmp(schema, "orrery.cost/1") == 0) {
+        orr_render_cost(&page, envelope);
     } else if (strcmp(schema, "orrery.schedule/1") == 0) {
         orr_render_schedule(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {

@@ -34,6 +34,7 @@ void orr_render_waterfall(orr_page *page, const orr_tree *waterfall); /* NULL: n
 void orr_render_against(orr_page *page, const orr_tree *against);     /* NULL: nothing */
 void orr_render_explain(orr_page *page, const orr_tree *envelope);
 void orr_render_training(orr_page *page, const orr_tree *training); /* NULL: nothing */
+void orr_render_cost(orr_page *page, const orr_tree *envelope);
 void orr_render_project(orr_page *page, const orr_tree *envelope);
 void orr_render_schedule(orr_page *page, const orr_tree *envelope);
 void orr_render_memory(orr_page *page, const orr_tree *envelope);

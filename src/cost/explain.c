@@ -1,0 +1,296 @@
+/* One price with its reasons, as a tree: roofs, how the work is cut, which fit, which evidence. */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "cost/cost_int.h"
+#include "cost/kernel_price.h"
+
+static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
+static const char *const KIN[] = {"this device", "same architecture", "another architecture"};
+static const char *const PROVENANCE[] = {"measured", "restored", "model", "assumed"};
+static const char *const HOW[] = {"model", "between", "exact"};
+
+static void put_cost(orr_arena *arena, orr_tree *map, double time_s, double relerr_frac) {
+    double half = HALF_90 * relerr_frac;
+    orr_tree_put_real(arena, map, "time_s", time_s);
+    orr_tree_put_real(arena, map, "relerr", relerr_frac);
+    orr_tree *interval = orr_tree_put(arena, map, "interval_90", orr_tree_new_list(arena));
+    orr_tree_push(arena, interval, orr_tree_new_real(arena, time_s * orr_max_f64(0, 1 - half)));
+    orr_tree_push(arena, interval, orr_tree_new_real(arena, time_s * (1 + half)));
+}
+
+static orr_tree *put_map(orr_arena *arena, orr_tree *into, const char *key) {
+    return orr_tree_put(arena, into, key, orr_tree_new_map(arena));
+}
+
+/* The least times that the data sheet allows; wire_s 0: nothing crosses links. */
+static void put_roof(orr_arena *arena, orr_tree *out, double time_s, double compute_s,
+                     double memory_s, double wire_s) {
+    orr_tree *roof = put_map(arena, out, "roof");
+    double roof_s = orr_max_f64(compute_s, orr_max_f64(memory_s, wire_s));
+    orr_tree_put_real(arena, roof, "compute_s", compute_s);
+    orr_tree_put_real(arena, roof, "memory_s", memory_s);
+    orr_tree_put_real(arena, roof, "wire_s", wire_s);
+    orr_tree_put_text(arena, roof, "bound",
+                      wire_s >= roof_s     ? "links"
+                      : memory_s >= roof_s ? "memory"
+                                           : "arithmetic");
+    orr_tree_put_real(arena, roof, "frac", time_s > 0 ? roof_s / time_s : 0);
+}
+
+static void put_part(orr_arena *arena, orr_tree *parts, const char *name, double time_s) {
+    if (time_s > 0) {
+        orr_tree_put_real(arena, parts, name, time_s);
+    }
+}
+
+static void put_fit(orr_arena *arena, orr_tree *out, const orr_fit *fit, uint8_t kin) {
+    orr_tree *map = put_map(arena, out, "fit");
+    orr_tree_put_text(arena, map, "device", fit->device);
+    orr_tree_put_text(arena, map, "kin", KIN[kin]);
+    orr_tree_put_text(arena, map, "source", fit->source);
+    orr_tree_put_int(arena, map, "rows", fit->rows);
+    orr_tree_put_real(arena, map, "mape_training", fit->mape_training_frac);
+    orr_tree_put_real(arena, map, "mape_all", fit->mape_all_frac);
+    orr_tree_put_bool(arena, map, "assumed", fit->assumed != 0);
+}
+
+/* ---- classes -------------------------------------------------------------------------------- */
+
+static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op *op, double time_s,
+                     orr_tree *out) {
+    const orr_gemm_prices *prices = &table->gemm[op->dtype];
+    const orr_machine *machine = &prices->machine;
+    orr_gemm_shape shape = {.m = (double)op->shape.gemm.m,
+                            .n = (double)op->shape.gemm.n,
+                            .k = (double)op->shape.gemm.k,
+                            .batch = (double)op->shape.gemm.batch,
+                            .in_bytes = prices->in_bytes,
+                            .out_bytes = op->out_bytes};
+    double flops = 2 * shape.m * shape.n * shape.k * shape.batch;
+    double bytes = shape.batch * ((shape.m + shape.n) * shape.k * shape.in_bytes +
+                                  shape.m * shape.n * shape.out_bytes);
+    put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
+    orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
+    orr_gemm_parts x = orr_gemm_explain(&prices->constants, machine, &shape, ORR_POWER_SUSTAINED);
+    orr_tree *cut = put_map(arena, out, "cut");
+    orr_tree_put_int(arena, cut, "tile_m", (int64_t)x.tile_m);
+    orr_tree_put_int(arena, cut, "tile_n", (int64_t)x.tile_n);
+    orr_tree_put_int(arena, cut, "split_k", (int64_t)x.split);
+    orr_tree_put_int(arena, cut, "tiles", (int64_t)x.tiles);
+    orr_tree_put_real(arena, cut, "waves", x.waves);
+    orr_tree_put_int(arena, cut, "units", (int64_t)machine->units);
+    orr_tree *overlap = put_map(arena, out, "at_once");
+    put_part(arena, overlap, "arithmetic_s", x.compute_s);
+    put_part(arena, overlap, "operands_s", x.operands_s);
+    put_part(arena, overlap, "memory_s", x.hbm_s);
+    orr_tree *after = put_map(arena, out, "besides");
+    put_part(arena, after, "start_s", x.start_s);
+    put_part(arena, after, "ramps_s", x.ramp_s);
+    put_part(arena, after, "output_s", x.output_s);
+    put_part(arena, after, "split_sums_s", x.reduce_s);
+    put_part(arena, after, "power_limit_s", x.throttle_s);
+    put_fit(arena, out, &prices->fit->fit, prices->kin);
+}
+
+static void put_attention(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                          double time_s, orr_tree *out) {
+    static const double TILE_ROWS = 128, ELEMENT_BYTES = 2;
+    orr_attention_shape shape = {.batch = op->shape.attention.batch,
+                                 .heads = op->shape.attention.heads,
+                                 .kv_heads = op->shape.attention.kv_heads,
+                                 .head_dim = op->shape.attention.head_dim,
+                                 .v_dim = op->shape.attention.v_dim,
+                                 .seq_q = (double)op->shape.attention.seq_q,
+                                 .seq_kv = (double)op->shape.attention.seq_kv,
+                                 .window = op->shape.attention.window,
+                                 .causal = op->causal != 0,
+                                 .backward = op->phase != ORR_PHASE_FORWARD};
+    const orr_machine *machine = &table->attention_machine;
+    double keys = orr_attention_keys(&shape), width = shape.head_dim + shape.v_dim;
+    double passes = shape.backward ? table->attention.backward_flops : 1;
+    double flops = passes * 2 * shape.batch * shape.heads * shape.seq_q * keys * width;
+    double bytes = passes * ELEMENT_BYTES * width * shape.batch *
+                   (shape.seq_q * shape.heads + shape.seq_kv * shape.kv_heads);
+    put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
+    orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
+    orr_tree *cut = put_map(arena, out, "cut");
+    double tiles = shape.batch * shape.heads * ceil(shape.seq_q / TILE_ROWS);
+    orr_tree_put_int(arena, cut, "tiles", (int64_t)tiles);
+    orr_tree_put_real(arena, cut, "waves", tiles / machine->units);
+    orr_tree_put_int(arena, cut, "units", (int64_t)machine->units);
+    orr_tree_put_real(arena, cut, "keys_a_query", keys);
+    orr_tree *fit = put_map(arena, out, "fit");
+    orr_tree_put_text(arena, fit, "architecture", orr_arch_name((orr_arch)table->arch->arch));
+    orr_tree_put_real(arena, fit, "efficiency", table->attention.efficiency);
+    orr_tree_put_text(arena, fit, "source", table->arch->source);
+}
+
+static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                       double time_s, orr_tree *out) {
+    put_roof(arena, out, time_s, 0, op->bytes / table->accelerator->hbm_Bps, 0);
+    orr_tree_put_real(arena, out, "bytes_per_s", op->bytes / time_s);
+    orr_tree *besides = put_map(arena, out, "besides");
+    put_part(arena, besides, "start_s", op->shape.memory.kernels * table->arch->memory_start_s);
+    orr_tree *fit = put_map(arena, out, "fit");
+    orr_tree_put_text(arena, fit, "architecture", orr_arch_name((orr_arch)table->arch->arch));
+    orr_tree_put_real(arena, fit, "efficiency",
+                      table->memory_Bps[op->sub] / table->accelerator->hbm_Bps);
+    orr_tree_put_text(arena, fit, "source", table->arch->source);
+}
+
+static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, double wire,
+                       orr_tree *out) {
+    orr_segments s = orr_curve_at(curve, ranks);
+    double small = s.small_start_s + wire / s.small_Bps;
+    bool large = s.large_start_s + wire / s.large_Bps < small;
+    orr_tree_put_text(arena, out, "algorithm",
+                      large ? "bandwidth protocol" : "low-latency protocol");
+    orr_tree *besides = put_map(arena, out, "besides");
+    put_part(arena, besides, "start_s", large ? s.large_start_s : s.small_start_s);
+    orr_tree *fit = put_map(arena, out, "fit");
+    orr_tree_put_text(arena, fit, "device", curve->fit->device);
+    orr_tree_put_text(arena, fit, "kin", KIN[curve->kin]);
+    orr_tree_put_text(arena, fit, "library", curve->fit->library);
+    orr_tree_put_text(arena, fit, "source", curve->fit->source);
+}
+
+static void put_across(orr_arena *arena, const orr_cost_table *table, orr_collective kind,
+                       double bytes, orr_group group, orr_tree *out) {
+    const orr_fabric *fabric = table->cluster->fabric;
+    orr_rails rails = orr_policy_rails(table, kind, group);
+    const char *algorithm = "ring";
+    if (kind == ORR_SEND_RECV) {
+        algorithm = "one message";
+    } else if (kind == ORR_ALL_TO_ALL) {
+        algorithm = "direct";
+    } else if (kind == ORR_ALL_REDUCE &&
+               orr_rails_tree_s(&rails, bytes) < orr_rails_ring_s(&rails, bytes, true)) {
+        algorithm = "tree";
+    }
+    orr_tree_put_text(arena, out, "algorithm", algorithm);
+    orr_tree *fit = put_map(arena, out, "fit");
+    orr_tree_put_text(arena, fit, "fabric", fabric->name);
+    orr_tree_put_real(arena, fit, "nic_bytes_per_s", rails.nic_Bps);
+    orr_tree_put_bool(arena, fit, "assumed", fabric->assumed != 0);
+    orr_tree_put_text(arena, fit, "source", fabric->source);
+}
+
+static void put_collective(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                           double time_s, orr_tree *out) {
+    orr_collective kind = (orr_collective)op->sub;
+    orr_group group = orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
+    double bytes = (double)op->shape.comm.rank_bytes;
+    double wire = orr_bus_factor(kind, group.size) * bytes;
+    double link_Bps = table->accelerator->link_Bps;
+    if (group.domains > 1) { /* what the members' NICs carry together */
+        link_Bps = orr_min_f64(link_Bps, table->accelerator->nic_Bps * (group.size - 1) /
+                                             (group.domains - 1));
+    }
+    put_roof(arena, out, time_s, 0, 0, wire / link_Bps);
+    orr_tree_put_real(arena, out, "bus_bytes_per_s", wire / time_s);
+    orr_tree *where = put_map(arena, out, "group");
+    orr_tree_put_int(arena, where, "ranks", group.size);
+    orr_tree_put_int(arena, where, "domains", group.domains);
+    orr_tree_put_int(arena, where, "ranks_in_a_domain", group.inner);
+    if (group.domains <= 1) {
+        put_inside(arena, &table->curve[kind], group.size, wire, out);
+    } else {
+        put_across(arena, table, kind, bytes, group, out);
+    }
+}
+
+/* ---- evidence and benchmarks ---------------------------------------------------------------- */
+
+static void put_evidence(orr_arena *arena, const orr_cost_table *table, const orr_measured *found,
+                         orr_tree *out) {
+    orr_tree *map = put_map(arena, out, "evidence");
+    orr_tree_put_text(arena, map, "how", HOW[found->how]);
+    if (table->evidence == NULL) {
+        return;
+    }
+    orr_tree_put_real(arena, map, "model_s", found->model_s);
+    if (found->record != NULL) {
+        const orr_evidence_file *file = &table->evidence->file[found->record->file];
+        orr_tree_put_text(arena, map, "file", file->path);
+        orr_tree_put_int(arena, map, "samples", found->record->samples);
+    } else if (found->how == ORR_BY_NEIGHBOURS) {
+        orr_tree_put_real(arena, map, "octaves", found->octaves);
+    }
+}
+
+/* The same op as a benchmark runs it, where a table of kernels says. */
+static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                          orr_kernel_pricer *pricer, orr_tree *out) {
+    static const char *const SCHEMES[ORR_DTYPE_COUNT] = {
+        "bf16", "fp16", "fp32", "fp8_dynquant", "mxfp8", "fp8_block128", "nvfp4_dynquant"};
+    orr_kernel_row row = {.device = table->accelerator->name,
+                          .dtype = SCHEMES[op->dtype],
+                          .source = "",
+                          .kernel = ""};
+    orr_kernel_class class = ORR_KERNELS_GEMM;
+    if (op->kind == ORR_OP_GEMM) {
+        row.shape.gemm.m = (double)op->shape.gemm.m;
+        row.shape.gemm.n = (double)op->shape.gemm.n;
+        row.shape.gemm.k = (double)op->shape.gemm.k;
+        row.shape.gemm.batch = (double)op->shape.gemm.batch;
+        row.shape.gemm.accumulates = op->out_bytes == 8;
+        row.training =
+            orr_min_f64(row.shape.gemm.m, orr_min_f64(row.shape.gemm.n, row.shape.gemm.k)) >= 512;
+    } else if (op->kind == ORR_OP_ATTENTION) {
+        class = ORR_KERNELS_ATTENTION;
+        row.shape.attention = (orr_attention_shape){.batch = op->shape.attention.batch,
+                                                    .heads = op->shape.attention.heads,
+                                                    .kv_heads = op->shape.attention.kv_heads,
+                                                    .head_dim = op->shape.attention.head_dim,
+                                                    .v_dim = op->shape.attention.v_dim,
+                                                    .seq_q = (double)op->shape.attention.seq_q,
+                                                    .seq_kv = (double)op->shape.attention.seq_kv,
+                                                    .window = op->shape.attention.window,
+                                                    .causal = op->causal != 0};
+        row.stage = op->phase == ORR_PHASE_FORWARD ? ORR_STAGE_FORWARD : ORR_STAGE_BACKWARD;
+        row.training = op->shape.attention.seq_q >= 2048;
+    } else {
+        return;
+    }
+    double time = 0, relerr = 0;
+    if (orr_kernel_price(pricer, class, &row, &time, &relerr) && time > 0 && isfinite(time)) {
+        put_cost(arena, put_map(arena, out, "benchmark"), time, relerr);
+    }
+}
+
+double orr_cost_token_copies(double ranks, double topk, double experts) {
+    return orr_distinct_places(ranks, topk, experts);
+}
+
+orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                             orr_tree **out, orr_err *err) {
+    orr_measured found = orr_cost_explain(table, op);
+    orr_tree *map = orr_tree_new_map(arena);
+    orr_evidence_key key;
+    if (orr_cost_key(table, op, &key)) {
+        orr_tree_put_text(arena, map, "op", orr_evidence_shape_text(arena, &key));
+    }
+    orr_tree_put_text(arena, map, "hardware", table->accelerator->name);
+    put_cost(arena, map, found.cost.time_s, found.cost.relerr_frac);
+    orr_tree_put_text(arena, map, "provenance", PROVENANCE[found.cost.provenance]);
+    put_evidence(arena, table, &found, map);
+    switch ((orr_op_kind)op->kind) {
+    case ORR_OP_GEMM:
+    case ORR_OP_GROUPED_GEMM: put_gemm(arena, table, op, found.cost.time_s, map); break;
+    case ORR_OP_ATTENTION: put_attention(arena, table, op, found.cost.time_s, map); break;
+    case ORR_OP_MEMORY: put_memory(arena, table, op, found.cost.time_s, map); break;
+    case ORR_OP_COLLECTIVE: put_collective(arena, table, op, found.cost.time_s, map); break;
+    }
+    orr_calibration *calibration = NULL;
+    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
+    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
+    pricer->arena = arena;
+    pricer->calibration = calibration;
+    put_benchmark(arena, table, op, pricer, map);
+    *out = map;
+    return ORR_OK;
+}

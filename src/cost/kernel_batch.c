@@ -1,0 +1,94 @@
+/* `cost --batch`: a table of kernels with what each would take. */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "cost/cost.h"
+#include "cost/kernel_price.h"
+
+static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
+enum { OUT_LIMIT_BYTES = 512 << 20, MOST_NAMED = 8 };
+
+/* A cell that would break its row is quoted. */
+static void write_cell(orr_text *out, const char *cell) {
+    if (strpbrk(cell, ",\"\n\r") == NULL) {
+        orr_text_add(out, cell);
+        return;
+    }
+    orr_text_add(out, "\"");
+    for (; *cell != '\0'; cell++) {
+        orr_text_addn(out, cell, 1);
+        if (*cell == '"') {
+            orr_text_add(out, "\"");
+        }
+    }
+    orr_text_add(out, "\"");
+}
+
+static void write_header(orr_text *out, const orr_csv *csv) {
+    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
+        write_cell(out, orr_csv_column(csv, i));
+        orr_text_add(out, ",");
+    }
+    orr_text_add(out, "predicted_us,low_us,high_us\n");
+}
+
+/* 90 % around the price, as validate --kernels judges it. */
+static void write_row(orr_text *out, const orr_csv *csv, const orr_kernel_row *row, bool priced,
+                      double time_s, double relerr_frac) {
+    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
+        write_cell(out, row->cell[i]);
+        orr_text_add(out, ",");
+    }
+    if (!priced) {
+        orr_text_add(out, ",,\n");
+        return;
+    }
+    double us = time_s / ORR_US, half = HALF_90 * relerr_frac;
+    orr_text_format(out, "%.6g,%.6g,%.6g\n", us, us * orr_max_f64(0, 1 - half), us * (1 + half));
+}
+
+orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char *class, char **csv,
+                                  orr_tree **summary, orr_err *err) {
+    orr_kernel_rows rows;
+    ORR_TRY(orr_kernel_rows_open(arena, path, class, false, &rows, err));
+    orr_calibration *calibration = NULL;
+    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
+    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
+    pricer->arena = arena;
+    pricer->calibration = calibration;
+    orr_text out = orr_text_new(arena, OUT_LIMIT_BYTES);
+    write_header(&out, rows.csv);
+    int64_t count = 0, priced = 0;
+    orr_tree *without = orr_tree_new_list(arena);
+    orr_kernel_row row;
+    for (bool more = true; more;) {
+        ORR_TRY(orr_kernel_rows_next(&rows, &row, &more, err));
+        if (!more) {
+            break;
+        }
+        double time = 0, relerr = 0;
+        bool good = row.whole && orr_kernel_price(pricer, rows.class, &row, &time, &relerr) &&
+                    time > 0 && isfinite(time);
+        write_row(&out, rows.csv, &row, good, time, relerr);
+        if (!good && orr_tree_size(without) < MOST_NAMED) {
+            orr_tree *one = orr_tree_push(arena, without, orr_tree_new_map(arena));
+            orr_tree_put_int(arena, one, "line", orr_csv_line(rows.csv));
+            orr_tree_put_text(arena, one, "why",
+                              row.whole ? "no model for this device or kind of kernel"
+                                        : "the row does not say what is needed");
+        }
+        count++;
+        priced += good;
+    }
+    *csv = orr_text_done(&out);
+    *summary = orr_tree_new_map(arena);
+    orr_tree_put_text(arena, *summary, "class", orr_kernel_class_name(rows.class));
+    orr_tree_put_int(arena, *summary, "rows", count);
+    orr_tree_put_int(arena, *summary, "priced", priced);
+    (void)orr_tree_put(arena, *summary, "unpriced", without);
+    return ORR_OK;
+}

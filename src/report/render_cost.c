@@ -1,0 +1,147 @@
+/* The price of one op, for people; or a table with its predictions, as it stands. */
+#include <string.h>
+
+#include "report/report_int.h"
+
+static double real(const orr_tree *node, const char *path) {
+    return orr_tree_real(orr_tree_path(node, path), 0);
+}
+
+static const char *text(const orr_tree *node, const char *path) {
+    return orr_tree_text(orr_tree_path(node, path), "");
+}
+
+static void add_time(orr_page *page, const char *name, const orr_tree *cost) {
+    const orr_tree *interval = orr_tree_get(cost, "interval_90");
+    orr_page_add(page, "  %-14s %s ± %.0f %%   90 %%: %s to %s", name,
+                 orr_page_seconds(page, real(cost, "time_s")), 100 * real(cost, "relerr"),
+                 orr_page_seconds(page, orr_tree_real(orr_tree_at(interval, 0), 0)),
+                 orr_page_seconds(page, orr_tree_real(orr_tree_at(interval, 1), 0)));
+}
+
+static void add_rates(orr_page *page, const orr_tree *result) {
+    if (real(result, "flops_per_s") > 0) {
+        orr_page_add(page, "  %-14s %.0f TFLOP/s, %.0f %% of the roof\n", "rate",
+                     real(result, "flops_per_s") / 1e12, 100 * real(result, "roof.frac"));
+    } else {
+        double Bps = real(result, "bytes_per_s") + real(result, "bus_bytes_per_s");
+        orr_page_add(page, "  %-14s %.0f GB/s%s, %.0f %% of the roof\n", "rate", Bps / 1e9,
+                     real(result, "bus_bytes_per_s") > 0 ? " on the bus" : "",
+                     100 * real(result, "roof.frac"));
+    }
+}
+
+static void add_roof(orr_page *page, const orr_tree *result) {
+    static const char *const keys[] = {"compute_s", "memory_s", "wire_s"};
+    static const char *const names[] = {"arithmetic", "memory", "links"};
+    orr_page_add(page, "  %-14s", "roof");
+    for (int i = 0; i < 3; i++) {
+        double time = orr_tree_real(orr_tree_get(orr_tree_get(result, "roof"), keys[i]), 0);
+        if (time > 0) {
+            orr_page_add(page, " %s %s;", names[i], orr_page_seconds(page, time));
+        }
+    }
+    orr_page_add(page, " bound by %s\n", text(result, "roof.bound"));
+}
+
+static void add_cut(orr_page *page, const orr_tree *result) {
+    const orr_tree *cut = orr_tree_get(result, "cut");
+    if (cut == NULL) {
+        return;
+    }
+    orr_page_add(page, "  %-14s ", "cut");
+    if (real(cut, "tile_m") > 0) {
+        orr_page_add(page, "tiles of %.0fx%.0f, K in %.0f: ", real(cut, "tile_m"),
+                     real(cut, "tile_n"), real(cut, "split_k"));
+    }
+    orr_page_add(page, "%.0f tiles, %.1f waves on %.0f units\n", real(cut, "tiles"),
+                 real(cut, "waves"), real(cut, "units"));
+}
+
+/* "ramps 14.4 us, output 27.9 us" */
+static void add_parts(orr_page *page, const char *title, const orr_tree *parts) {
+    if (orr_tree_size(parts) == 0) {
+        return;
+    }
+    orr_page_add(page, "  %-14s", title);
+    for (size_t i = 0; i < orr_tree_size(parts); i++) {
+        const char *key = orr_tree_key(parts, i);
+        size_t length = strlen(key) - 2; /* without _s */
+        orr_page_add(page, "%s ", i > 0 ? "," : "");
+        for (size_t c = 0; c < length; c++) {
+            orr_text_addn(&page->text, key[c] == '_' ? " " : &key[c], 1);
+        }
+        orr_page_add(page, " %s", orr_page_seconds(page, orr_tree_real(orr_tree_at(parts, i), 0)));
+    }
+    orr_page_add(page, "\n");
+}
+
+static void add_fit(orr_page *page, const orr_tree *result) {
+    const orr_tree *fit = orr_tree_get(result, "fit");
+    const char *device = text(fit, "device"), *kin = text(fit, "kin");
+    orr_page_add(page, "  %-14s ", "model");
+    if (orr_tree_get(fit, "rows") != NULL) {
+        orr_page_add(page,
+                     "fit of %s (%s), %.0f rows of %s; off by %.1f %% at training sizes "
+                     "of shapes left out\n",
+                     device, kin, real(fit, "rows"), text(fit, "source"),
+                     100 * real(fit, "mape_training"));
+    } else if (device[0] != '\0') {
+        orr_page_add(page, "%s of %s (%s), %s, by %s\n", text(result, "algorithm"), device, kin,
+                     text(fit, "library"), text(fit, "source"));
+    } else if (orr_tree_get(fit, "fabric") != NULL) {
+        orr_page_add(page, "%s over fabric %s, %.1f GB/s a NIC attained\n",
+                     text(result, "algorithm"), text(fit, "fabric"),
+                     real(fit, "nic_bytes_per_s") / 1e9);
+    } else {
+        orr_page_add(page, "architecture %s, efficiency %.2f\n", text(fit, "architecture"),
+                     real(fit, "efficiency"));
+    }
+}
+
+static void add_evidence(orr_page *page, const orr_tree *result) {
+    const orr_tree *evidence = orr_tree_get(result, "evidence");
+    const char *how = text(evidence, "how");
+    orr_page_add(page, "  %-14s ", "evidence");
+    if (orr_tree_get(evidence, "model_s") == NULL) {
+        orr_page_add(page, "none given\n");
+    } else if (strcmp(how, "exact") == 0) {
+        orr_page_add(page, "this shape in %s; the model says %s\n", text(evidence, "file"),
+                     orr_page_seconds(page, real(evidence, "model_s")));
+    } else if (strcmp(how, "between") == 0) {
+        orr_page_add(page,
+                     "between measured shapes, the nearest %.1f octaves away; the model "
+                     "says %s\n",
+                     real(evidence, "octaves"), orr_page_seconds(page, real(evidence, "model_s")));
+    } else {
+        orr_page_add(page, "nothing near this shape\n");
+    }
+}
+
+void orr_render_cost(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    const char *csv = orr_tree_text(orr_tree_get(result, "csv"), NULL);
+    if (csv != NULL) {
+        orr_text_add(&page->text, csv);
+        return;
+    }
+    if (orr_tree_get(result, "time_s") == NULL) {
+        orr_render_tree(page, result, 0);
+        return;
+    }
+    orr_page_add(page, "%s on %s\n\n", text(result, "op"), text(result, "hardware"));
+    add_time(page, "in training", result);
+    orr_page_add(page, "   (%s)\n", text(result, "provenance"));
+    const orr_tree *benchmark = orr_tree_get(result, "benchmark");
+    if (benchmark != NULL) {
+        add_time(page, "in a benchmark", benchmark);
+        orr_page_add(page, "\n");
+    }
+    add_rates(page, result);
+    add_roof(page, result);
+    add_cut(page, result);
+    add_parts(page, "at once", orr_tree_get(result, "at_once"));
+    add_parts(page, "besides", orr_tree_get(result, "besides"));
+    add_fit(page, result);
+    add_evidence(page, result);
+}
