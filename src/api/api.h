@@ -57,7 +57,7 @@ typedef enum orr_args_bit {
     ORR_ARGS_EVIDENCE = 1 << 14, /* measured files and how they are taken */
     ORR_ARGS_TRAINING = 1 << 18, /* tokens to train on, and prices */
     ORR_ARGS_FITTING = 1 << 13,  /* what calibrate takes */
-    ORR_ARGS_COST = 1 << 18,     /* one op, or a table of them */
+    ORR_ARGS_COST = 1 << 22,     /* one op, or a table of them */
     ORR_ANSWER_FLAT = 1 << 15    /* the keys of the result stand in the envelope itself */
 } orr_args_bit;
 

@@ -11,10 +11,10 @@
 #include "study/study.h"
 
 typedef struct validate_args {
-    const char *runs, *models, *tiers, *oom, *saved_bytes, *layouts, *schedules, *kernels, *csv,
-        *heatmap, *expect;
+    const char *runs, *models, *tiers, *oom, *saved_bytes, *layouts, *schedules, *kernels,
+        *calibration, *csv, *heatmap, *expect;
     uint8_t class;
-    bool anchored, memory, ablate;
+    bool anchored, memory, ablate, leave_out_device;
 } validate_args;
 
 static const char *const classes[] = {"any",         "gemm",        "grouped_gemm",
@@ -52,6 +52,10 @@ static const orr_field fields[] = {
      .values = classes,
      .fallback = "any",
      .doc = "kind of that table; 'any' takes it from the columns"},
+    PATH(calibration,
+         "with kernels: a folder laid out as data/calibration, instead of the built-in "
+         "one"),
+    SWITCH(leave_out_device, "with kernels: price each device without its own fits"),
     SWITCH(ablate, "repeat the table with each effect of the model switched off"),
     PATH(csv, "write the rows as CSV to this path"),
     PATH(heatmap, "write the error heat map (SVG) to this path"),
@@ -98,9 +102,11 @@ static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
                                  .progress = progress,
                                  .progress_user = job->ctx};
     if (args->kernels != NULL) {
-        return orr_cost_kernels_validate(job->arena, NULL, args->kernels,
-                                         args->class > 0 ? classes[args->class] : NULL,
-                                         &job->result, err);
+        orr_kernels_request kernels = {.path = args->kernels,
+                                       .class = args->class > 0 ? classes[args->class] : NULL,
+                                       .calibration = args->calibration,
+                                       .leave_out = args->leave_out_device};
+        return orr_cost_kernels_validate(job->arena, &kernels, &job->result, err);
     }
     if (args->saved_bytes != NULL) {
         return orr_study_saved_bytes(job->arena, args->saved_bytes, &job->result, err);

@@ -36,6 +36,8 @@ static const orr_parameter PARAMETERS[] = {
     PARAMETER("width_192", efficiency[3], ORR_SCALE_LOG, 0.6, 0.02, 5, 0.1),
     PARAMETER("width_256", efficiency[4], ORR_SCALE_LOG, 0.6, 0.02, 5, 0.1),
     PARAMETER("width_unaligned", efficiency[ORR_FLASH_UNALIGNED], ORR_SCALE_LOG, 0.5, 0.01, 5, 0.1),
+    PARAMETER("causal", causal_frac, ORR_SCALE_LOG, 1, 0.1, 3, 0.3),
+    PARAMETER("grouped", grouped_frac, ORR_SCALE_LOG, 1, 0.1, 3, 0.3),
     PARAMETER("tile_s", tile_s, ORR_SCALE_LOG, 2e-6, 1e-10, 1e-4, 0.1),
     PARAMETER("block_s", block_s, ORR_SCALE_LOG, 1e-7, 1e-11, 1e-5, 0.1),
     PARAMETER("quantisation", quantisation, ORR_SCALE_SHARE, 0.5, 0, 1, 0.1),

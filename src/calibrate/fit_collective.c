@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "calibrate/calibrate_int.h"
 
-enum { FOLDS = 4, LEAST_ROWS = 10, MOST_SAMPLES = 1000 };
+enum { FOLDS = 6, LEAST_ROWS = 10, MOST_SAMPLES = 1000 };
 static const orr_surface_plan SURFACE = {.dims = 1, .step = {1}, .pull = 0.2, .least_rows = 10};
 
 typedef struct collective_sample {
@@ -79,6 +79,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_put_rate(arena, record, "link", link);
     orr_put_number(arena, record, "error", validated.all.p90 / 1.645);
     orr_put_number(arena, record, "mape", validated.all.mape);
+    orr_put_number(arena, record, "mape_training", validated.training.mape);
     orr_put_parameters(arena, record, &task, &best);
     orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);

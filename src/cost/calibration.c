@@ -175,6 +175,8 @@ static const orr_field FLASH_FIELDS[] = {
     WIDTH("width_192", 3),
     WIDTH("width_256", 4),
     WIDTH("width_unaligned", ORR_FLASH_UNALIGNED),
+    NUMBER(orr_flash_fit, "causal", constants.causal_frac, 1e-2, 10, "Of it, causal."),
+    NUMBER(orr_flash_fit, "grouped", constants.grouped_frac, 1e-2, 10, "Of it, shared keys."),
     SECONDS(orr_flash_fit, "tile", constants.tile_s, "Ramp of one tile."),
     SECONDS(orr_flash_fit, "block", constants.block_s, "Softmax per 128 keys of a tile."),
     NUMBER(orr_flash_fit, "quantisation", constants.quantisation, 0, 1, "1: whole waves."),
@@ -275,6 +277,12 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .max = 10,
      .fallback = "0",
      .doc = "Mean error of rows left out."},
+    {.name = "mape_training",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_collective_fit, mape_training_frac),
+     .max = 10,
+     .fallback = "0",
+     .doc = "The same, training sizes."},
     {.name = "rows",
      .type = ORR_FIELD_U32,
      .offset = AT(orr_collective_fit, rows),
@@ -518,15 +526,186 @@ static orr_status add_folder(orr_arena *arena, const char *folder, orr_calibrati
     return ORR_OK;
 }
 
+static void widen(orr_fit *fit, uint32_t rows) {
+    if (rows < ORR_THIN_ROWS) {
+        fit->assumed = 1;
+        fit->error_small_frac = orr_max_f64(fit->error_small_frac, ORR_THIN_RELERR);
+        fit->error_training_frac = orr_max_f64(fit->error_training_frac, ORR_THIN_RELERR);
+    }
+}
+
+/* Measurements of a device over all fits of one list. */
+#define ROWS_OF(list, list_count, device_of, rows_of, name, sum)                                   \
+    do {                                                                                           \
+        (sum) = 0;                                                                                 \
+        for (uint32_t other = 0; other < into->list_count; other++) {                              \
+            if (strcmp(into->list[other].device_of, (name)) == 0) {                                \
+                (sum) += into->list[other].rows_of;                                                \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+#define MARK(list, list_count)                                                                     \
+    for (uint32_t i = 0; i < into->list_count; i++) {                                              \
+        uint32_t rows;                                                                             \
+        ROWS_OF(list, list_count, fit.device, fit.rows, into->list[i].fit.device, rows);           \
+        widen(&into->list[i].fit, rows);                                                           \
+    }
+
+static void mark_thin(orr_calibration *into) {
+    MARK(gemm, gemm_count)
+    MARK(flash, flash_count)
+    MARK(stream, stream_count)
+    MARK(experts, experts_count)
+    MARK(exchange, exchange_count)
+    for (uint32_t i = 0; i < into->collective_count; i++) {
+        orr_collective_fit *fit = &into->collective[i];
+        uint32_t rows;
+        ROWS_OF(collective, collective_count, device, rows, fit->device, rows);
+        if (rows < ORR_THIN_ROWS) {
+            fit->assumed = 1;
+            fit->error_frac = orr_max_f64(fit->error_frac, ORR_THIN_RELERR);
+        }
+    }
+}
+
 orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err) {
     orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
     ORR_TRY(add_folder(arena, "calibration/", calibration, err));
+    mark_thin(calibration);
     *out = calibration;
     return ORR_OK;
 }
 
+/* Each device once: a file holds dozens of fits of it. */
+typedef struct sheet {
+    const char *device;
+    double fp4_flops;
+} sheet;
+typedef struct sheets {
+    uint32_t count;
+    sheet sheet[64];
+} sheets;
+
+static double fp4_of(orr_arena *arena, sheets *known, const char *device) {
+    for (uint32_t i = 0; i < known->count; i++) {
+        if (strcmp(known->sheet[i].device, device) == 0) {
+            return known->sheet[i].fp4_flops;
+        }
+    }
+    orr_accelerator *found = NULL;
+    double fp4 = orr_accelerator_find(arena, device, &found, NULL) == ORR_OK
+                     ? found->peak_flops[ORR_NVFP4]
+                     : 0;
+    if (known->count < sizeof known->sheet / sizeof *known->sheet) {
+        known->sheet[known->count++] = (sheet){device, fp4};
+    }
+    return fp4;
+}
+
+static void look_up_sheets(orr_arena *arena, orr_calibration *into) {
+    sheets known = {0};
+    for (uint32_t i = 0; i < into->flash_count; i++) {
+        into->flash[i].fit.fp4_flops = fp4_of(arena, &known, into->flash[i].fit.device);
+    }
+    for (uint32_t i = 0; i < into->experts_count; i++) {
+        into->experts[i].fit.fp4_flops = fp4_of(arena, &known, into->experts[i].fit.device);
+    }
+}
+
 orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_err *err) {
-    return add_folder(arena, "calibration/kernels/", into, err);
+    ORR_TRY(add_folder(arena, "calibration/kernels/", into, err));
+    mark_thin(into);
+    look_up_sheets(arena, into);
+    return ORR_OK;
+}
+
+orr_status orr_calibration_folder(orr_arena *arena, const char *folder, orr_calibration **out,
+                                  orr_err *err) {
+    static const char HERE[] = "calibration/";
+    orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
+    for (size_t i = 0; i < orr_embedded_count; i++) {
+        const char *path = orr_embedded_files[i].path;
+        if (strncmp(path, HERE, sizeof HERE - 1) == 0) {
+            const char *file = orr_arena_format(arena, "%s/%s", folder, path + sizeof HERE - 1);
+            orr_tree *tree = NULL;
+            ORR_TRY(orr_doc_read_file(arena, file, &tree, err));
+            ORR_TRY(orr_calibration_add(arena, tree, calibration, err));
+        }
+    }
+    mark_thin(calibration);
+    look_up_sheets(arena, calibration);
+    *out = calibration;
+    return ORR_OK;
+}
+
+#define DROP(list, count, device_of)                                                               \
+    do {                                                                                           \
+        uint32_t kept = 0;                                                                         \
+        for (uint32_t i = 0; i < out->count; i++) {                                                \
+            if (!orr_name_equal(out->list[i].device_of, device)) {                                 \
+                out->list[kept++] = out->list[i];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        out->count = kept;                                                                         \
+    } while (0)
+
+orr_calibration *orr_calibration_without(orr_arena *arena, const orr_calibration *from,
+                                         const char *device) {
+    orr_calibration *out = ORR_NEW(arena, orr_calibration);
+    *out = *from;
+    DROP(gemm, gemm_count, fit.device);
+    DROP(flash, flash_count, fit.device);
+    DROP(stream, stream_count, fit.device);
+    DROP(experts, experts_count, fit.device);
+    DROP(exchange, exchange_count, fit.device);
+    DROP(collective, collective_count, device);
+    return out;
+}
+
+static bool is_sibling(orr_arena *arena, const orr_accelerator *accelerator, const char *device) {
+    orr_accelerator *other = NULL;
+    return !orr_name_equal(device, accelerator->name) &&
+           orr_accelerator_find(arena, device, &other, NULL) == ORR_OK &&
+           other->arch == accelerator->arch;
+}
+
+/* Of the same architecture and laid out alike. */
+static bool has_linked_sibling(orr_arena *arena, const orr_calibration *calibration,
+                               const orr_accelerator *accelerator) {
+    for (uint32_t i = 0; i < calibration->collective_count; i++) {
+        const orr_collective_fit *fit = &calibration->collective[i];
+        if (fit->topology == accelerator->topology && is_sibling(arena, accelerator, fit->device)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define ANY(list, count, device_of)                                                                \
+    do {                                                                                           \
+        for (uint32_t i = 0; i < calibration->count; i++) {                                        \
+            if (is_sibling(arena, accelerator, calibration->list[i].device_of)) {                  \
+                return true;                                                                       \
+            }                                                                                      \
+        }                                                                                          \
+        return false;                                                                              \
+    } while (0)
+
+bool orr_calibration_has_sibling(orr_arena *arena, const orr_calibration *calibration,
+                                 const char *class, const orr_accelerator *accelerator) {
+    if (strcmp(class, "gemm") == 0) {
+        ANY(gemm, gemm_count, fit.device);
+    } else if (strcmp(class, "attention") == 0) {
+        ANY(flash, flash_count, fit.device);
+    } else if (strcmp(class, "memops") == 0) {
+        ANY(stream, stream_count, fit.device);
+    } else if (strcmp(class, "collectives") == 0) {
+        return has_linked_sibling(arena, calibration, accelerator);
+    } else if (strcmp(class, "ep_alltoall") == 0) {
+        ANY(exchange, exchange_count, fit.device);
+    }
+    ANY(experts, experts_count, fit.device);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -548,8 +727,10 @@ static double arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
 
 /* How far a fit's data sheet is from the accelerator's, in log ratios. */
 static double sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {
+    double own = accelerator->peak_flops[ORR_NVFP4];
+    double refresh = own > 0 && fit->fp4_flops > 0 ? fabs(log(own / fit->fp4_flops)) : 0;
     return fabs(log(accelerator->units / fit->units)) +
-           fabs(log(accelerator->hbm_Bps / fit->hbm_Bps));
+           fabs(log(accelerator->hbm_Bps / fit->hbm_Bps)) + refresh;
 }
 
 static orr_kin kin_of(double distance, bool same) {
@@ -638,7 +819,7 @@ orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelera
 }
 
 /* What a difference adds to a fit's error, one sd, and how much it counts in the choice. */
-static const double OTHER_DEVICE = 0.10, OTHER_ARCH = 0.30, OTHER_KERNEL = 0.15,
+static const double OTHER_DEVICE = 0.12, OTHER_ARCH = 0.30, OTHER_KERNEL = 0.15,
                     OTHER_SCHEME = 0.20, OTHER_DIRECTION = 0.20;
 
 /* The first word: "cudnn det llama3.1" is cudnn. */

@@ -22,7 +22,8 @@ typedef struct orr_fit {
     uint8_t arch;       /* orr_arch */
     uint8_t assumed;    /* not measured: from documents or by analogy */
     uint32_t rows;      /* measurements behind it */
-    double units, peak_flops, hbm_Bps, tdp_w;            /* the data sheet it was fitted with */
+    double units, peak_flops, hbm_Bps, tdp_w; /* the data sheet it was fitted with */
+    double fp4_flops; /* of the device's sheet; tells refreshes of a chip apart. 0: not looked up */
     double error_small_frac, error_training_frac;        /* by judging.md's training subset */
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
     const char *surface_text;                            /* as the file holds it; NULL: none */
@@ -72,7 +73,7 @@ typedef struct orr_collective_fit {
     uint32_t ranks;
     uint32_t rows;
     double link_Bps; /* the data sheet's */
-    double error_frac, mape_frac;
+    double error_frac, mape_frac, mape_training_frac;
     orr_segments segments; /* bandwidths are bus bandwidths */
     const char *surface_text;
     const orr_surface *surface; /* over bytes; NULL: none */
@@ -99,6 +100,12 @@ typedef struct orr_arch_fit {
     double memory_error_frac;
 } orr_arch_fit;
 
+/* A device with fewer measurements of a class than this is priced by assumption: its fits are
+ * marked, and their errors are at least ORR_THIN_RELERR (20 % at 90 %). Counted over all files once
+ * they are read. */
+enum { ORR_THIN_ROWS = 100 };
+#define ORR_THIN_RELERR 0.1216
+
 /* Large: lives in an arena. */
 typedef struct orr_calibration {
     const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
@@ -120,6 +127,17 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
 orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err);
 /* Adds those of its folder kernels, which price tables of measured kernels but no step. */
 orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_err *err);
+
+/* All files of a folder laid out as data/calibration, instead of the built-in ones. */
+orr_status orr_calibration_folder(orr_arena *arena, const char *folder, orr_calibration **out,
+                                  orr_err *err);
+/* A copy without the fits of one device, to see what its relatives say of it. */
+orr_calibration *orr_calibration_without(orr_arena *arena, const orr_calibration *from,
+                                         const char *device);
+/* Whether any fit is of another device of the accelerator's architecture, by class of kernel table
+ * ("gemm", "collectives" ...). */
+bool orr_calibration_has_sibling(orr_arena *arena, const orr_calibration *calibration,
+                                 const char *class, const orr_accelerator *accelerator);
 
 /* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,

@@ -89,10 +89,15 @@ void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_obj
 /* Prices the rows of a table of measured kernels (CSV, gzip too; the columns of data/kernels) as
  * benchmarks run them, not as training does, and compares: {summary, by: {device, dtype,
  * device_dtype, size}, class, unpriced: [{device, dtype, count}]} with the keys of spec/judging.md
- * (`validate --kernels`). class NULL: told from the columns. calibration NULL: the built-in one. */
-orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibration *calibration,
-                                     const char *path, const char *class, orr_tree **out,
-                                     orr_err *err);
+ * (`validate --kernels`). class NULL: told from the columns. */
+typedef struct orr_kernels_request {
+    const char *path, *class;
+    const char *calibration; /* a folder laid out as data/calibration; NULL: the built-in one */
+    bool leave_out;          /* each device priced without its own fits; by.device then says
+                              * `sibling`: whether another of its architecture has any */
+} orr_kernels_request;
+orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request *request,
+                                     orr_tree **out, orr_err *err);
 
 /* The rows of such a table as CSV text with predicted_us, low_us and high_us (90 %) added, empty
  * where there is no model; measured times are not needed. *summary: {class, rows, priced, unpriced:

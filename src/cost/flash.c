@@ -37,7 +37,9 @@ double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine
     double both = shape->head_dim + shape->v_dim;
     int width = width_class(both / 2);
     double passes = shape->backward ? BACKWARD_FLOPS : 1;
-    double unit_flops = machine->peak_flops * c->efficiency[width] / machine->units;
+    double efficiency = c->efficiency[width] * (shape->causal ? c->causal_frac : 1) *
+                        (shape->kv_heads < shape->heads ? c->grouped_frac : 1);
+    double unit_flops = machine->peak_flops * efficiency / machine->units;
     double key_s = passes * (2 * TILE_ROWS * both / unit_flops + c->block_s / BLOCK_KEYS);
     double keys = orr_attention_keys(shape);
     double window = shape->window > 0 ? shape->window + TILE_ROWS : shape->seq_kv;

@@ -69,7 +69,9 @@ typedef struct problem {
     double flops_per_unit, hbm_Bps;
     double operand_bytes, output_bytes;
     double units;
-    double split_k[SPLITS], slowness[SPLITS]; /* depth of each split, 0: too thin, and its price */
+    double split_k[SPLITS];  /* depth of each split, 0: too thin */
+    double slowness[SPLITS]; /* of each, once asked for */
+    double least_slowness;   /* of all splits */
 } problem;
 
 /* One way to cut the output. */
@@ -100,9 +102,16 @@ typedef struct pieces {
     double write, ramp, reduce;    /* follow */
 } pieces;
 
-static inline pieces pieces_of(const problem *p, const tiling *cut, int split) {
+static double slowness(const orr_gemm_constants *c, double k) {
+    return c->depth > 0 ? pow(k / MIDDLE_K, c->depth) : 1;
+}
+
+static inline pieces pieces_of(problem *p, const tiling *cut, int split) {
     const orr_gemm_constants *c = p->c;
     double k = p->split_k[split];
+    if (!(p->slowness[split] > 0)) {
+        p->slowness[split] = slowness(c, k);
+    }
     double tiles = cut->tiles * SPLIT[split];
     double waves = tiles / p->units;
     double busy = waves < 1 ? waves : 1;
@@ -124,8 +133,11 @@ static inline pieces pieces_of(const problem *p, const tiling *cut, int split) {
 }
 
 /* Time of one cut and split, or `best` when it cannot be lower. */
-static double candidate(const problem *p, const tiling *cut, int split, double best) {
-    if (!(p->split_k[split] > 0)) {
+static double candidate(problem *p, const tiling *cut, int split, double best) {
+    double sums = split > 0
+                      ? p->c->split_s + 4 * cut->tiles * SPLIT[split] * cut->m * cut->n / p->hbm_Bps
+                      : 0;
+    if (!(p->split_k[split] > 0) || sums >= best) {
         return best;
     }
     pieces x = pieces_of(p, cut, split);
@@ -148,23 +160,46 @@ static problem problem_of(const orr_gemm_constants *c, const orr_machine *machin
         .output_bytes = shape->m * shape->n * shape->out_bytes * shape->batch,
         .units = machine->units,
     };
+    double least = 0; /* the last depth is the least */
     for (int i = 0; i < SPLITS; i++) {
         double k = ceil(shape->k / SPLIT[i] / BLOCK_K) * BLOCK_K;
         if (i == 0 || k >= LEAST_SPLIT_K) {
             p.split_k[i] = k;
-            p.slowness[i] = c->depth > 0 ? pow(k / MIDDLE_K, c->depth) : 1;
+            least = k;
         }
     }
+    p.least_slowness = slowness(c, least);
     return p;
 }
 
-/* The best cut and split. */
-static double search(const problem *p, int *best_tile, int *best_split) {
-    double best = INFINITY;
+/* No split of a cut takes less: all its arithmetic over all units, all its bytes at full speed. */
+static double bound(const problem *p, const tiling *cut) {
+    static const double ROUNDING = 1 - 1e-9;
+    double waves = cut->tiles / p->units;
+    double flops = 2 * cut->m * cut->fill_m * cut->n * cut->fill_n * p->shape->k;
+    double compute = waves * flops * p->least_slowness / (p->flops_per_unit * cut->gain);
+    double serial =
+        p->c->serial_output * p->output_bytes / p->hbm_Bps + orr_max_f64(1, waves) * p->c->tile_s;
+    return ROUNDING * (compute + serial);
+}
+
+/* The best cut and split, begun with the cut of the lowest bound. */
+static double search(problem *p, int *best_tile, int *best_split) {
+    tiling cut[ORR_GEMM_TILES];
+    double least[ORR_GEMM_TILES], best = INFINITY;
+    int first = 0;
     for (int tile = 0; tile < ORR_GEMM_TILES; tile++) {
-        tiling cut = tiling_of(p, tile);
+        cut[tile] = tiling_of(p, tile);
+        least[tile] = bound(p, &cut[tile]);
+        first = least[tile] < least[first] ? tile : first;
+    }
+    for (int i = 0; i <= ORR_GEMM_TILES; i++) {
+        int tile = i == 0 ? first : i - 1;
+        if (least[tile] >= best || (i > 0 && tile == first)) {
+            continue;
+        }
         for (int split = 0; split < SPLITS; split++) {
-            double time = candidate(p, &cut, split, best);
+            double time = candidate(p, &cut[tile], split, best);
             if (time < best) {
                 best = time;
                 *best_tile = tile;

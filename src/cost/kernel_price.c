@@ -11,15 +11,21 @@ static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
 }
 
-static orr_accelerator *accelerator_of(orr_kernel_pricer *pricer, const char *name) {
+orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *name) {
     for (uint32_t i = 0; i < pricer->count; i++) {
         if (strcmp(pricer->device[i].name, name) == 0) {
+            pricer->now = pricer->device[i].calibration;
             return pricer->device[i].accelerator;
         }
     }
     orr_accelerator *found = orr_calibration_device(pricer->arena, pricer->calibration, name);
+    pricer->now = pricer->calibration;
+    if (pricer->leave_out && found != NULL) {
+        pricer->now = orr_calibration_without(pricer->arena, pricer->calibration, found->name);
+    }
     if (pricer->count < sizeof pricer->device / sizeof *pricer->device) {
         pricer->device[pricer->count].name = orr_arena_text(pricer->arena, name);
+        pricer->device[pricer->count].calibration = pricer->now;
         pricer->device[pricer->count++].accelerator = found;
     }
     return found;
@@ -31,10 +37,10 @@ static const orr_gemm_fit *gemm_fit(const orr_kernel_pricer *pricer, const orr_a
                                     double *relerr) {
     static const double KIN[] = {0, 0.06, 0.30};
     orr_kin kin = ORR_KIN_OTHER;
-    const orr_gemm_fit *fit = orr_calibration_gemm(pricer->calibration, a, scheme, &kin);
+    const orr_gemm_fit *fit = orr_calibration_gemm(pricer->now, a, scheme, &kin);
     if (strcmp(scheme, "fp16") == 0) { /* the same units: a nearer bf16 fit is better */
         orr_kin other = ORR_KIN_OTHER;
-        const orr_gemm_fit *bf16 = orr_calibration_gemm(pricer->calibration, a, "bf16", &other);
+        const orr_gemm_fit *bf16 = orr_calibration_gemm(pricer->now, a, "bf16", &other);
         if (fit == NULL || other < kin) {
             fit = bf16;
             kin = other;
@@ -78,7 +84,7 @@ static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
     double apart = 0;
     orr_dtype dtype = ORR_BF16;
     const orr_experts_fit *fit =
-        orr_calibration_experts(pricer->calibration, a, row->kernel, row->dtype, &apart);
+        orr_calibration_experts(pricer->now, a, row->kernel, row->dtype, &apart);
     if (fit == NULL || !orr_scheme_dtype(row->dtype, &dtype)) {
         return false;
     }
@@ -98,7 +104,7 @@ static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
     double apart = 0;
     orr_exchange_shape shape = orr_kernel_exchange(row);
     const orr_exchange_fit *fit = orr_calibration_exchange(
-        pricer->calibration, a, row->kernel, shape.nodes > 1 ? "across" : "inside", &apart);
+        pricer->now, a, row->kernel, shape.nodes > 1 ? "across" : "inside", &apart);
     if (fit == NULL) {
         return false;
     }
@@ -116,7 +122,7 @@ static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator
                                 double *relerr) {
     double apart = 0;
     const orr_flash_fit *fit =
-        orr_calibration_flash(pricer->calibration, a, row->kernel, row->dtype, backward, &apart);
+        orr_calibration_flash(pricer->now, a, row->kernel, row->dtype, backward, &apart);
     if (fit == NULL) {
         return false;
     }
@@ -151,7 +157,7 @@ static bool price_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
 static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
                         const orr_kernel_row *row, double *time, double *relerr) {
     double apart = 0;
-    const orr_stream_fit *fit = orr_calibration_stream(pricer->calibration, a, row->kernel, &apart);
+    const orr_stream_fit *fit = orr_calibration_stream(pricer->now, a, row->kernel, &apart);
     if (fit == NULL) {
         return false;
     }
@@ -173,9 +179,9 @@ static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a
     }
     orr_collective op = (orr_collective)row->shape.collective.op;
     orr_curve curve;
-    orr_curve_init(&curve, pricer->calibration, a, op, row->kernel);
+    orr_curve_init(&curve, pricer->now, a, op, row->kernel);
     if (curve.count == 0 || curve.kin == ORR_KIN_OTHER) {
-        orr_curve_init(&curve, pricer->calibration, a, op, NULL);
+        orr_curve_init(&curve, pricer->now, a, op, NULL);
     }
     if (curve.count == 0) {
         return false;
@@ -188,7 +194,7 @@ static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a
 
 bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const orr_kernel_row *row,
                       double *time_s, double *relerr_frac) {
-    const orr_accelerator *a = accelerator_of(pricer, row->device);
+    const orr_accelerator *a = orr_kernel_accelerator(pricer, row->device);
     if (a == NULL) {
         return false;
     }

@@ -154,7 +154,10 @@ static bool take_pair(const judged *row, uint32_t which) {
 static bool take_size(const judged *row, uint32_t which) {
     return row->training == which;
 }
-/* Training sizes of one device and dtype: what issue tables are read on. */
+/* Training sizes of one device, with one dtype: what acceptance tables are read on. */
+static bool take_training_device(const judged *row, uint32_t which) {
+    return row->training && row->device == which;
+}
 static bool take_training_pair(const judged *row, uint32_t which) {
     return row->training && row->device_dtype == which;
 }
@@ -183,13 +186,32 @@ static orr_tree *unpriced(const tally *t) {
     return list;
 }
 
-static orr_tree *report(const tally *t, orr_kernel_class class) {
+/* Left out, a device has only its relatives to go by: whether it has any is said then. */
+static orr_tree *by_device(const tally *t, orr_kernel_pricer *pricer, const char *class,
+                           take_fn take, float *scratch) {
+    orr_tree *map = orr_tree_new_map(t->arena);
+    for (uint32_t i = 0; i < t->devices.count; i++) {
+        const char *name = t->devices.name[i];
+        orr_tree *entry = orr_tree_put(t->arena, map, name, summarise(t, take, i, scratch));
+        const orr_accelerator *a = orr_kernel_accelerator(pricer, name);
+        if (pricer->leave_out && a != NULL) {
+            bool sibling = orr_calibration_has_sibling(t->arena, pricer->calibration, class, a);
+            orr_tree_put_bool(t->arena, entry, "sibling", sibling);
+        }
+    }
+    return map;
+}
+
+static orr_tree *report(const tally *t, orr_kernel_pricer *pricer, orr_kernel_class class) {
     float *scratch = ORR_NEW_ARRAY(t->arena, float, t->count + 1);
     orr_tree *out = orr_tree_new_map(t->arena);
     orr_tree_put_text(t->arena, out, "class", orr_kernel_class_name(class));
     orr_tree_put(t->arena, out, "summary", summarise(t, take_all, 0, scratch));
     orr_tree *by = orr_tree_put(t->arena, out, "by", orr_tree_new_map(t->arena));
-    orr_tree_put(t->arena, by, "device", by_names(t, &t->devices, take_device, scratch));
+    const char *name = orr_kernel_class_name(class);
+    orr_tree_put(t->arena, by, "device", by_device(t, pricer, name, take_device, scratch));
+    orr_tree_put(t->arena, by, "device_training",
+                 by_device(t, pricer, name, take_training_device, scratch));
     orr_tree_put(t->arena, by, "dtype", by_names(t, &t->dtypes, take_dtype, scratch));
     orr_tree_put(t->arena, by, "device_dtype", by_names(t, &t->pairs, take_pair, scratch));
     orr_tree_put(t->arena, by, "device_dtype_training",
@@ -201,20 +223,21 @@ static orr_tree *report(const tally *t, orr_kernel_class class) {
     return out;
 }
 
-orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibration *calibration,
-                                     const char *path, const char *class, orr_tree **out,
-                                     orr_err *err) {
+orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request *request,
+                                     orr_tree **out, orr_err *err) {
     orr_kernel_rows rows;
-    ORR_TRY(orr_kernel_rows_open(arena, path, class, true, &rows, err));
-    if (calibration == NULL) {
-        orr_calibration *builtin = NULL;
-        ORR_TRY(orr_calibration_builtin(arena, &builtin, err));
-        ORR_TRY(orr_calibration_kernels(arena, builtin, err));
-        calibration = builtin;
+    ORR_TRY(orr_kernel_rows_open(arena, request->path, request->class, true, &rows, err));
+    orr_calibration *calibration = NULL;
+    if (request->calibration != NULL) {
+        ORR_TRY(orr_calibration_folder(arena, request->calibration, &calibration, err));
+    } else {
+        ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+        ORR_TRY(orr_calibration_kernels(arena, calibration, err));
     }
     orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
     pricer->arena = arena;
     pricer->calibration = calibration;
+    pricer->leave_out = request->leave_out;
     tally *t = ORR_NEW(arena, tally);
     t->arena = arena;
     orr_kernel_row row;
@@ -223,12 +246,12 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const struct orr_calibrat
         ORR_TRY(orr_kernel_rows_next(&rows, &row, &more, err));
         if (more) {
             if (t->count == MOST_ROWS) {
-                return orr_fail(err, ORR_E_LIMIT, "%s holds more than %d rows", path,
+                return orr_fail(err, ORR_E_LIMIT, "%s holds more than %d rows", request->path,
                                 (int)MOST_ROWS);
             }
             judge(t, pricer, rows.class, &row);
         }
     }
-    *out = report(t, rows.class);
+    *out = report(t, pricer, rows.class);
     return ORR_OK;
 }

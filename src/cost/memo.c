@@ -22,7 +22,9 @@ struct orr_memo {
 };
 
 struct orr_memo *orr_memo_new(orr_arena *arena) {
-    return ORR_NEW(arena, struct orr_memo);
+    struct orr_memo *memo = ORR_NEW(arena, struct orr_memo);
+    memset(memo, 0, sizeof *memo); /* its pages are there before the first price */
+    return memo;
 }
 
 bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out) {

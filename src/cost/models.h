@@ -114,6 +114,8 @@ typedef struct orr_flash_constants {
     double start_s;
     double sequence_s;                   /* each sequence of the batch */
     double efficiency[ORR_FLASH_WIDTHS]; /* of peak, by head dimension */
+    double causal_frac;                  /* of it with a causal mask */
+    double grouped_frac;                 /* of it where query heads share keys */
     double tile_s;                       /* ramp of one tile */
     double block_s;                      /* softmax and bookkeeping per 128 keys of a tile */
     double quantisation;                 /* 1: whole waves */

@@ -137,7 +137,8 @@ static void prices_stay_near_measurements(void **state) {
         orr_tree *out = NULL;
         orr_err err = {0};
         assert_int_equal(
-            orr_cost_kernels_validate(arena, NULL, sample_path(bounds[i].table), NULL, &out, &err),
+            orr_cost_kernels_validate(
+                arena, &(orr_kernels_request){.path = sample_path(bounds[i].table)}, &out, &err),
             ORR_OK);
         assert_string_equal(orr_tree_text(orr_tree_get(out, "class"), ""), bounds[i].table);
         double rows = orr_tree_real(orr_tree_path(out, "summary.rows"), 0);
@@ -167,8 +168,9 @@ static void bad_tables_are_named(void **state) {
         (void)fclose(out);
         orr_tree *tree = NULL;
         orr_err err = {0};
-        assert_int_not_equal(orr_cost_kernels_validate(arena, NULL, path, NULL, &tree, &err),
-                             ORR_OK);
+        assert_int_not_equal(
+            orr_cost_kernels_validate(arena, &(orr_kernels_request){.path = path}, &tree, &err),
+            ORR_OK);
         assert_true(err.message[0] != '\0');
         (void)remove(path);
     }
