@@ -30,6 +30,14 @@ typedef struct orr_curve {
     uint8_t provenance, kin;
 } orr_curve;
 
+/* What a sweep of message sizes, measured on the machine itself, says of the constants of one
+ * operation: factors on starts and on bandwidths. */
+typedef struct orr_sweep {
+    uint32_t records; /* 0: none, factors are 1 */
+    double start_factor, rate_factor;
+    double relerr_frac; /* of the records around the corrected constants */
+} orr_sweep;
+
 struct orr_prices_table {
     const orr_cluster *cluster;
     const orr_software *software;
@@ -42,7 +50,8 @@ struct orr_prices_table {
     orr_machine attention_machine;
     double memory_Bps[ORR_MEMOP_COUNT]; /* attained */
     orr_curve curve[ORR_COLLECTIVE_COUNT];
-    const orr_evidence *evidence;   /* NULL: models alone */
+    orr_sweep inside[ORR_COLLECTIVE_COUNT], across[ORR_COLLECTIVE_COUNT]; /* domains */
+    const orr_evidence *evidence;                                         /* NULL: models alone */
     const double *evidence_model_s; /* what they say of each record */
     struct orr_memo *memo;          /* filled as prices are asked for; never changes an answer */
 };

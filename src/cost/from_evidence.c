@@ -7,8 +7,10 @@
  * neighbours say (orr_evidence_between), where that is surer than the model alone, or where the
  * neighbours contradict the model by more than they differ. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/num.h"
 #include "cost/cost_int.h"
 
@@ -22,19 +24,107 @@ static double training_factor(const orr_cost_table *table, const orr_evidence *e
     return alone && gemm ? table->arch->gemm_factor : 1;
 }
 
+/* What a table's model says of a record's collective. */
+static double collective_model_s(const orr_cost_table *table, const orr_evidence_key *key) {
+    uint32_t ranks = (uint32_t)key->dim[1], domains = orr_max_u32(1, (uint32_t)key->dim[2]);
+    orr_group group = {ranks, orr_max_u32(1, ranks / domains), domains, 1};
+    return orr_policy_price(table, (orr_collective)key->sub, (double)key->dim[0], group, 0, 0)
+        .time_s;
+}
+
+/* ---- sweeps --------------------------------------------------------------------------------- */
+
+enum { LEAST_SWEEP = 4, MOST_SWEEP = 256 };
+static const double LEAST_SPAN = 8; /* largest by smallest message of a sweep */
+
+typedef struct message {
+    double bytes, ratio; /* measured by modelled time */
+} message;
+
+static int by_bytes(const void *a, const void *b) {
+    const message *x = (const message *)a, *y = (const message *)b;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_ratio(const void *a, const void *b) {
+    const message *x = (const message *)a, *y = (const message *)b;
+    return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+}
+
+static double median_ratio(message *m, uint32_t count) {
+    qsort(m, count, sizeof *m, by_ratio);
+    return m[count / 2].ratio;
+}
+
+/* Small messages say what starts cost, large ones what bandwidth there is: the lower and the upper
+ * third of a sweep, by size. */
+static orr_sweep sweep_of(message *m, uint32_t count) {
+    orr_sweep sweep = {0, 1, 1, 0};
+    qsort(m, count, sizeof *m, by_bytes);
+    if (count < LEAST_SWEEP || m[count - 1].bytes < LEAST_SPAN * m[0].bytes) {
+        return sweep;
+    }
+    uint32_t third = (count + 2) / 3;
+    double start = median_ratio(m, third), rate = median_ratio(m + count - third, third);
+    double off = 0;
+    for (uint32_t i = 0; i < count; i++) { /* how far records lie from the nearer of both */
+        double least = orr_min_f64(fabs(log(m[i].ratio / start)), fabs(log(m[i].ratio / rate)));
+        off += least * least / count;
+    }
+    static const double RUN_RELERR = 0.05;
+    return (orr_sweep){count, start, 1 / rate, orr_max_f64(RUN_RELERR, sqrt(off))};
+}
+
+/* A machine's own sweeps replace the constants of its fabric and links (nccl-tests, rccl-tests). An
+ * operation that crosses domains and was not swept takes what all others that do say of it. */
+static void take_sweeps(struct orr_prices_table *table, const orr_cost_table *base,
+                        const orr_evidence *evidence) {
+    message *all = (message *)orr_alloc(2 * (size_t)MOST_SWEEP * sizeof *all);
+    message *one = all + MOST_SWEEP;
+    uint32_t known = 0;
+    for (int across = 0; across < 2; across++) {
+        for (int kind = 0; kind < ORR_COLLECTIVE_COUNT; kind++) {
+            uint32_t count = 0;
+            for (uint32_t i = 0; i < evidence->count && count < MOST_SWEEP; i++) {
+                const orr_evidence_key *key = &evidence->record[i].key;
+                bool fits = key->kind == ORR_OP_COLLECTIVE && key->sub == kind &&
+                            (key->dim[2] > 1) == (across == 1);
+                if (!fits) {
+                    continue;
+                }
+                double model = collective_model_s(base, key);
+                if (model > 0) {
+                    one[count++] =
+                        (message){(double)key->dim[0], evidence->record[i].time_s / model};
+                }
+            }
+            orr_sweep sweep = sweep_of(one, count);
+            *(across ? &table->across[kind] : &table->inside[kind]) = sweep;
+            for (uint32_t i = 0; across && sweep.records > 0 && i < count && known < MOST_SWEEP;
+                 i++) {
+                all[known++] = one[i];
+            }
+        }
+    }
+    orr_sweep together = sweep_of(all, known);
+    for (int kind = 0; kind < ORR_COLLECTIVE_COUNT; kind++) {
+        if (table->across[kind].records == 0 && together.records > 0) {
+            table->across[kind] = together;
+        }
+    }
+    orr_release(all);
+}
+
 const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_table *base,
                                               const orr_evidence *evidence) {
     struct orr_prices_table *table = ORR_NEW(arena, struct orr_prices_table);
     *table = *base;
+    take_sweeps(table, base, evidence);
     double *model_s = ORR_NEW_ARRAY(arena, double, evidence->count + 1);
     for (uint32_t i = 0; i < evidence->count; i++) {
         const orr_evidence_key *key = &evidence->record[i].key;
         if (key->kind == ORR_OP_COLLECTIVE) {
-            uint32_t ranks = (uint32_t)key->dim[1], domains = orr_max_u32(1, (uint32_t)key->dim[2]);
-            orr_group group = {ranks, orr_max_u32(1, ranks / domains), domains, 1};
-            model_s[i] =
-                orr_policy_price(base, (orr_collective)key->sub, (double)key->dim[0], group, 0, 0)
-                    .time_s;
+            model_s[i] = collective_model_s(table, key);
         } else if (key->kind == ORR_OP_MEMORY) {
             model_s[i] = orr_cost_memory(base, (orr_memop)key->sub, (double)key->dim[0],
                                          (uint32_t)key->dim[1])

@@ -145,10 +145,24 @@ static double nic_efficiency(const orr_cost_table *table) {
     return own > 0 ? own : table->cluster->fabric->efficiency_frac;
 }
 
+static orr_segments segments_moved(const orr_segments *s, const orr_sweep *sweep) {
+    return (orr_segments){s->small_start_s * sweep->start_factor, s->small_Bps * sweep->rate_factor,
+                          s->large_start_s * sweep->start_factor,
+                          s->large_Bps * sweep->rate_factor};
+}
+
 static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, double bytes,
                               double ranks) {
     const orr_curve *curve = &table->curve[kind];
-    double time = orr_curve_time_s(curve, ranks, orr_bus_factor(kind, ranks) * bytes);
+    const orr_sweep *sweep = &table->inside[kind];
+    double wire = orr_bus_factor(kind, ranks) * bytes;
+    double time = orr_curve_time_s(curve, ranks, wire);
+    if (sweep->records > 0) {
+        /* the measured shape of the curve stays: starts and bandwidths move under it */
+        orr_segments s = orr_curve_at(curve, ranks), moved = segments_moved(&s, sweep);
+        time *= orr_segments_time_s(&moved, wire) / orr_segments_time_s(&s, wire);
+        return (orr_cost){time, sweep->relerr_frac, ORR_FROM_RESTORED};
+    }
     return (orr_cost){time, orr_curve_error(curve, ranks), curve->provenance};
 }
 
@@ -166,16 +180,19 @@ static double crossing_frac(orr_group group, uint32_t topk, uint32_t experts) {
 
 orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group) {
     const orr_fabric *fabric = table->cluster->fabric;
+    const orr_sweep *sweep = &table->across[kind];
     orr_rails rails = {.ranks = group.size,
                        .inner = group.inner,
                        .domains = group.domains,
-                       .nic_Bps = nic_Bps(table, group.domains) * nic_efficiency(table),
-                       .base_s = fabric->base_s,
-                       .hop_s = fabric->hop_s,
-                       .peer_hop_s = fabric->peer_hop_s,
+                       .nic_Bps = nic_Bps(table, group.domains) * nic_efficiency(table) *
+                                  sweep->rate_factor,
+                       .base_s = fabric->base_s * sweep->start_factor,
+                       .hop_s = fabric->hop_s * sweep->start_factor,
+                       .peer_hop_s = fabric->peer_hop_s * sweep->start_factor,
                        .stall_ranks = fabric->ring_ranks};
     if (group.inner > 1) {
-        rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps;
+        rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps *
+                          table->inside[kind].rate_factor;
     }
     return rails;
 }
@@ -183,11 +200,17 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
 static orr_cost across_domains(const orr_cost_table *table, orr_collective kind, double bytes,
                                orr_group group, uint32_t topk, uint32_t experts) {
     const orr_fabric *fabric = table->cluster->fabric;
+    const orr_sweep *sweep = &table->across[kind];
     double relerr = fabric->assumed ? FABRIC_ASSUMED_RELERR : FABRIC_RELERR;
     orr_cost cost = {0, relerr, fabric->assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+    if (sweep->records > 0) {
+        cost.relerr_frac = sweep->relerr_frac;
+        cost.provenance = ORR_FROM_RESTORED;
+    }
     if (kind == ORR_SEND_RECV) {
-        double nic = nic_Bps(table, group.domains);
-        cost.time_s = fabric->p2p_base_s + bytes / (nic * fabric->p2p_efficiency_frac);
+        double nic = nic_Bps(table, group.domains) * sweep->rate_factor;
+        cost.time_s =
+            fabric->p2p_base_s * sweep->start_factor + bytes / (nic * fabric->p2p_efficiency_frac);
         return cost;
     }
     orr_rails rails = orr_policy_rails(table, kind, group);

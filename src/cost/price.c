@@ -121,6 +121,9 @@ orr_status orr_cost_table_of(orr_arena *arena, const orr_calibration *calibratio
                             orr_collective_name((orr_collective)op));
         }
     }
+    for (int op = 0; op < ORR_COLLECTIVE_COUNT; op++) {
+        table->inside[op] = table->across[op] = (orr_sweep){0, 1, 1, 0};
+    }
     table->memo = orr_memo_new(arena);
     *out = table;
     return ORR_OK;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "cost/cost.h"
 
 static orr_arena *arena;
@@ -161,8 +162,45 @@ static void tables_describe_themselves(void **state) {
     assert_int_equal(orr_tree_size(orr_tree_get(tree, "collectives")), ORR_COLLECTIVE_COUNT);
 }
 
+/* A sweep at twice the modelled times halves what the fabric is taken to carry, for operations and
+ * group sizes that were not swept too; inside a domain nothing changes. */
+static void sweeps_replace_the_fabric(void **state) {
+    (void)state;
+    const orr_cost_table *base = table_of("h100", 64, "megatron-core");
+    static const uint64_t bytes[] = {1u << 20, 8u << 20, 64u << 20, 256u << 20, 1u << 30};
+    orr_text csv = orr_text_new(arena, 1 << 16);
+    orr_text_add(&csv, "device,op,bytes,ranks,domains,time_us\n");
+    for (size_t i = 0; i < 5; i++) {
+        orr_op op = comm_op(ORR_ALL_REDUCE, bytes[i], 16, 1);
+        orr_text_format(&csv, "h100,all_reduce,%llu,16,2,%.6f\n", (unsigned long long)bytes[i],
+                        2e6 * orr_cost_op(base, &op).time_s);
+    }
+    const char *text = orr_text_done(&csv);
+    orr_accelerator *h100 = NULL;
+    orr_evidence *evidence = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_accelerator_find(arena, "h100", &h100, &err), ORR_OK);
+    const orr_evidence_want want = {.device = h100, .classes = ORR_CLASS_BIT_ALL};
+    assert_int_equal(
+        orr_evidence_parse(arena, "sweep.csv", text, strlen(text), &want, &evidence, &err), ORR_OK);
+    const orr_cost_table *own = orr_cost_table_measured(arena, base, evidence);
+    const orr_op slower[] = {comm_op(ORR_ALL_REDUCE, 1u << 29, 32, 1),
+                             comm_op(ORR_ALL_GATHER, 1u << 29, 32, 1),
+                             comm_op(ORR_REDUCE_SCATTER, 1u << 28, 16, 1)};
+    for (size_t i = 0; i < 3; i++) {
+        orr_cost before = orr_cost_op(base, &slower[i]), after = orr_cost_op(own, &slower[i]);
+        double ratio = after.time_s / before.time_s;
+        assert_true(ratio > 1.8 && ratio < 2.2);
+        assert_int_equal(after.provenance, ORR_FROM_RESTORED);
+    }
+    orr_op inside = comm_op(ORR_ALL_GATHER, 1u << 28, 8, 1);
+    assert_true(fabs(orr_cost_op(own, &inside).time_s / orr_cost_op(base, &inside).time_s - 1) <
+                1e-12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sweeps_replace_the_fabric),
         cmocka_unit_test(every_accelerator_is_priced),
         cmocka_unit_test(assumptions_are_marked),
         cmocka_unit_test(collectives_know_where_a_group_lies),
