@@ -91,6 +91,9 @@ bool orr_is_export_argument(const char *key);
  * orr_export_plan. */
 orr_status orr_job_export(orr_job *job, const char *to, const orr_tree *keys, const orr_tree *card,
                           orr_tree *into, orr_err *err);
+/* What to change in the file for it to say `keys` over its own, as {against, changes}. */
+orr_status orr_job_changes(orr_job *job, const char *path, const orr_tree *keys, orr_tree *into,
+                           orr_err *err);
 /* lint.c: what slows a legal plan down or is easily got wrong, as a list of {id, level, message,
  * hint}. */
 orr_tree *orr_job_lint(orr_job *job, const orr_resolved *resolved);

@@ -70,10 +70,21 @@ static void warn_lost(orr_job *job, const orr_tree *lost, const char *format) {
     }
 }
 
+orr_status orr_job_changes(orr_job *job, const char *path, const orr_tree *keys, orr_tree *into,
+                           orr_err *err) {
+    orr_import input = {0};
+    const orr_tree *changes = NULL;
+    ORR_TRY(orr_import_file(job->arena, path, &input, err));
+    ORR_TRY(orr_export_changes(job->arena, path, &input,
+                               orr_plan_merge(job->arena, input.keys, keys), &changes, err));
+    orr_tree_put_text(job->arena, into, "against", path);
+    (void)orr_tree_put(job->arena, into, "changes", orr_tree_copy(job->arena, changes));
+    return ORR_OK;
+}
+
 static orr_status write_changes(orr_job *job, const char *path, const orr_tree *keys,
                                 const char **to, const orr_tree **merged, orr_err *err) {
     orr_import input = {0};
-    const orr_tree *changes = NULL;
     ORR_TRY(orr_import_file(job->arena, path, &input, err));
     *merged = orr_plan_merge(job->arena, input.keys, keys);
     *to = *to != NULL ? *to : orr_export_format_of(input.format);
@@ -82,10 +93,7 @@ static orr_status write_changes(orr_job *job, const char *path, const orr_tree *
         return orr_fail(err, ORR_E_USAGE, "%s is of %s: changes to it are not written as %s", path,
                         own, *to);
     }
-    ORR_TRY(orr_export_changes(job->arena, path, &input, *merged, &changes, err));
-    orr_tree_put_text(job->arena, job->result, "against", path);
-    (void)orr_tree_put(job->arena, job->result, "changes", orr_tree_copy(job->arena, changes));
-    return ORR_OK;
+    return orr_job_changes(job, path, keys, job->result, err);
 }
 
 orr_status orr_command_export(orr_job *job, orr_err *err) {

@@ -61,7 +61,7 @@ static const orr_field fields[] = {
          "with resume"),
     TEXT(trials, "write the trials of the search as JSON lines to this path; with store"),
     TEXT(svg, "write speed against memory, and the seeds' best so far, as SVG to this path"),
-    TEXT(write, "folder for a plan file and Megatron arguments of each finalist"),
+    TEXT(write, "folder for a plan file of each finalist, and one in the words of to"),
     {.name = "objective",
      .type = ORR_FIELD_ENUM,
      .offset = offsetof(tune_args, objective),
@@ -247,18 +247,42 @@ static orr_status find_measured(orr_job *job, const char *path, const orr_tree *
 
 /* ---- launch-ready ---------------------------------------------------------------------------- */
 
-/* The catalog's name alone says nothing to a framework: the model's card goes with the keys. */
+/* A search keeps the model: a file's own words for it stay. */
+static const orr_tree *without_model(orr_job *job, const orr_tree *keys) {
+    orr_tree *out = orr_tree_new_map(job->arena);
+    for (size_t i = 0; i < orr_tree_size(keys); i++) {
+        if (strcmp(orr_tree_key(keys, i), "model") != 0) {
+            (void)orr_tree_put(job->arena, out, orr_tree_key(keys, i),
+                               orr_tree_copy(job->arena, orr_tree_at(keys, i)));
+        }
+    }
+    return out;
+}
+
+/* The plan in the words of `to`, and, for a file that could be written back, what to change in it.
+ * The catalog's name alone says nothing to a framework: the model's card goes with the keys. */
 static orr_status export_finalist(orr_job *job, orr_tree *finalist, const orr_tree *card,
                                   orr_err *err) {
-    orr_tree *keys = orr_tree_copy(job->arena, orr_tree_get(finalist, "plan"));
-    orr_export export = {0};
-    (void)orr_tree_put(job->arena, keys, "model", orr_tree_copy(job->arena, card));
-    ORR_TRY(orr_export_plan(job->arena, "megatron-lm", keys, NULL, &export, err));
-    orr_tree *map = orr_tree_put(job->arena, finalist, "megatron", orr_tree_new_map(job->arena));
-    orr_tree_put_text(job->arena, map, "launcher", export.launcher);
-    orr_tree_put_text(job->arena, map, "arguments", export.text);
-    (void)orr_tree_put(job->arena, map, "lost", orr_tree_copy(job->arena, export.lost));
-    return ORR_OK;
+    const char *to = orr_tree_text(orr_tree_get(job->args, "to"), job->file_format);
+    const char *file = orr_tree_text(orr_tree_get(job->args, "file"), NULL);
+    const char *against =
+        orr_tree_text(orr_tree_get(job->args, "against"), job->file_format != NULL ? file : NULL);
+    const orr_tree *keys = orr_tree_get(finalist, "plan");
+    orr_tree *map = orr_tree_put(job->arena, finalist, "export", orr_tree_new_map(job->arena));
+    ORR_TRY(orr_job_export(job, to != NULL ? to : "megatron-lm", keys, card, map, err));
+    return against != NULL ? orr_job_changes(job, against, without_model(job, keys), map, err)
+                           : ORR_OK;
+}
+
+static const char *suffix_of(const char *format) {
+    static const char *const suffixes[][2] = {
+        {"megatron-lm", "args"}, {"torchtitan", "toml"}, {"deepspeed", "deepspeed.json"}};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (strcmp(format, suffixes[i][0]) == 0) {
+            return suffixes[i][1];
+        }
+    }
+    return "yaml";
 }
 
 static orr_status write_finalist(orr_job *job, const char *folder, size_t index,
@@ -267,12 +291,15 @@ static orr_status write_finalist(orr_job *job, const char *folder, size_t index,
     char *plan = orr_write_json(arena, orr_tree_get(finalist, "plan"), true);
     char *path = orr_arena_format(arena, "%s/finalist-%zu.json", folder, index + 1);
     ORR_TRY(orr_os_write_file(path, plan, strlen(plan), err));
-    const orr_tree *megatron = orr_tree_get(finalist, "megatron");
-    char *args =
-        orr_arena_format(arena, "# %s\n%s\n", orr_tree_text(orr_tree_get(megatron, "launcher"), ""),
-                         orr_tree_text(orr_tree_get(megatron, "arguments"), ""));
-    path = orr_arena_format(arena, "%s/finalist-%zu.args", folder, index + 1);
-    return orr_os_write_file(path, args, strlen(args), err);
+    const orr_tree *export = orr_tree_get(finalist, "export");
+    const char *format = orr_tree_text(orr_tree_get(export, "format"), "");
+    bool comment = strcmp(format, "deepspeed") != 0; /* JSON has none */
+    char *text =
+        orr_arena_format(arena, "%s%s%s%s\n", comment ? "# " : "",
+                         comment ? orr_tree_text(orr_tree_get(export, "launcher"), "") : "",
+                         comment ? "\n" : "", orr_tree_text(orr_tree_get(export, "text"), ""));
+    path = orr_arena_format(arena, "%s/finalist-%zu.%s", folder, index + 1, suffix_of(format));
+    return orr_os_write_file(path, text, strlen(text), err);
 }
 
 static orr_status export_all(orr_job *job, const tune_args *args, const orr_resolved *start,

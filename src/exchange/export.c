@@ -313,12 +313,18 @@ static const char *normal(orr_arena *arena, const orr_tree *value) {
 }
 
 /* Keys that say where a plan runs, or that others imply: no framework holds them. */
-static bool is_outside(const char *key) {
+static bool is_outside(const exporter *x, const char *key) {
     static const char *const names[] = {
         "hardware",      "cluster", "fabric", "nic",       "software",      "gpus", "nodes",
-        "gpus_per_node", "dp",      "model",  "placement", "micro_batches", "gbs"};
+        "gpus_per_node", "dp",      "model",  "placement", "micro_batches", "gbs",  "param_dtype"};
+    static const char *const experts[] = {"ep", "etp", "dispatch", "imbalance", "capacity"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(key, names[i]) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof experts / sizeof *experts && !orr_export_has_experts(x); i++) {
+        if (strcmp(key, experts[i]) == 0) {
             return true;
         }
     }
@@ -326,7 +332,15 @@ static bool is_outside(const char *key) {
 }
 
 /* Whether a value says what absence says. */
-static bool is_nothing(const char *key, const char *value) {
+static bool is_nothing(const exporter *x, const char *key, const char *value) {
+    if (strcmp(key, "p2p") == 0) { /* the schedule's own */
+        bool chunks = orr_export_number(x, "vpp", 1) > 1;
+        return strcmp(value, chunks ? "overlap" : "blocking") == 0;
+    }
+    if (strcmp(key, "attention") == 0 || strcmp(key, "loss") == 0) { /* the framework's own */
+        return strcmp(value, "flash") == 0 || strcmp(value, "native") == 0 ||
+               strcmp(value, "eager") == 0;
+    }
     static const char *const ones[] = {"tp", "pp", "cp", "ep", "etp", "vpp"};
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) {
         if (strcmp(key, ones[i]) == 0) {
@@ -372,14 +386,14 @@ static void check_back(exporter *x, const export_format *format, const char *tex
     }
     for (size_t i = 0; i < orr_tree_size(x->keys); i++) {
         const char *key = orr_tree_key(x->keys, i);
-        if (is_outside(key) || is_lost(x, key) ||
+        if (is_outside(x, key) || is_lost(x, key) ||
             orr_tree_kind_of(orr_tree_at(x->keys, i)) == ORR_TREE_NULL) {
             continue;
         }
         const char *asked = normal(x->arena, orr_tree_at(x->keys, i));
         const orr_tree *node = orr_tree_get(back.keys, key);
         const char *got = normal(x->arena, node);
-        if (node == NULL ? !is_nothing(key, asked) : strcmp(asked, got) != 0) {
+        if (node == NULL ? !is_nothing(x, key, asked) : strcmp(asked, got) != 0) {
             orr_export_lose(
                 x, key, asked,
                 node == NULL

@@ -25,6 +25,9 @@ bool orr_export_on(const exporter *x, const char *key); /* true, "on" or "true" 
 /* Whether a list, a comma-separated text, or "all" holds the word. */
 bool orr_export_holds(const exporter *x, const char *key, const char *wanted);
 
+/* Whether the model has experts; of one that is not known as a card, whether it is spread as if. */
+bool orr_export_has_experts(const exporter *x);
+
 /* Writing; a path "a.b" makes the map a. */
 void orr_export_set(exporter *x, const char *path, orr_tree *value);
 void orr_export_text(exporter *x, const char *path, const char *value);

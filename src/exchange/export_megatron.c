@@ -15,7 +15,8 @@ static void put_sizes(exporter *x) {
         {"etp", "expert-tensor-parallel-size"}, {"mbs", "micro-batch-size"},
         {"gbs", "global-batch-size"},           {"seq", "seq-length"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (orr_export_node(x, rows[i][0]) != NULL) {
+        bool expert = rows[i][0][0] == 'e';
+        if (orr_export_node(x, rows[i][0]) != NULL && (!expert || orr_export_has_experts(x))) {
             orr_export_int(x, rows[i][1], orr_export_number(x, rows[i][0], 0));
         }
     }
@@ -259,6 +260,10 @@ static void put_kernels(exporter *x) {
         if (!orr_export_holds(x, "dropout", "attention")) {
             orr_export_set(x, "attention-dropout", orr_tree_new_real(x->arena, 0));
         }
+    }
+    if (!orr_export_has_experts(x)) {
+        put_load(x);
+        return;
     }
     if (orr_export_is(x, "dispatch", "alltoall") || orr_export_is(x, "dispatch", "allgather")) {
         orr_export_text(x, "moe-token-dispatcher-type", orr_export_word(x, "dispatch"));

@@ -56,6 +56,15 @@ bool orr_export_holds(const exporter *x, const char *key, const char *wanted) {
     return false;
 }
 
+bool orr_export_has_experts(const exporter *x) {
+    const orr_tree *kinds = orr_tree_get(x->model, "kinds");
+    bool found = orr_tree_int(orr_tree_get(x->model, "experts"), 0) > 0;
+    for (size_t i = 0; i < orr_tree_size(kinds); i++) {
+        found = found || orr_tree_int(orr_tree_get(orr_tree_at(kinds, i), "experts"), 0) > 0;
+    }
+    return x->model != NULL ? found : orr_export_number(x, "ep", 1) > 1;
+}
+
 /* ---- settings ------------------------------------------------------------------------------- */
 
 void orr_tree_set_path(orr_arena *arena, orr_tree *map, const char *path, orr_tree *value) {

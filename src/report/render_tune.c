@@ -168,6 +168,28 @@ static void add_plans(orr_page *page, const orr_tree *list, const char *title, s
     }
 }
 
+/* What to change in the file that is launched today. */
+static void add_changes(orr_page *page, const orr_tree *export) {
+    const orr_tree *list = orr_tree_get(export, "changes");
+    if (orr_tree_size(list) == 0) {
+        return;
+    }
+    orr_page_add(page, "  in %s, for the first of them:\n",
+                 orr_tree_text(orr_tree_get(export, "against"), ""));
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        const char *now = orr_tree_text(orr_tree_get(one, "now"), "");
+        long long line = (long long)orr_tree_int(orr_tree_get(one, "line"), 0);
+        if (line > 0) {
+            orr_page_add(page, "    line %lld: %s -> %s\n", line,
+                         orr_tree_text(orr_tree_get(one, "before"), ""),
+                         now[0] != '\0' ? now : "(take it out)");
+        } else {
+            orr_page_add(page, "    add: %s\n", now);
+        }
+    }
+}
+
 static void add_finalists(orr_page *page, const orr_tree *result) {
     const orr_tree *list = orr_tree_get(result, "finalists");
     if (orr_tree_size(list) == 0) {
@@ -175,7 +197,7 @@ static void add_finalists(orr_page *page, const orr_tree *result) {
     }
     orr_page_heading(page, "Measure these");
     for (size_t i = 0; i < orr_tree_size(list); i++) {
-        const orr_tree *one = orr_tree_at(list, i), *lost = orr_tree_path(one, "megatron.lost");
+        const orr_tree *one = orr_tree_at(list, i), *lost = orr_tree_path(one, "export.lost");
         orr_page_add(page, "  %2.0f %% the fastest  %9s  %s\n", 100 * real(one, "p_best"),
                      orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
                      plan_words(page, orr_tree_get(one, "plan")));
@@ -186,11 +208,14 @@ static void add_finalists(orr_page *page, const orr_tree *result) {
         orr_page_ink(page, INK_DIM);
         for (size_t k = 0; k < orr_tree_size(lost); k++) {
             const char *key = orr_tree_text(orr_tree_get(orr_tree_at(lost, k), "key"), "");
-            orr_page_add(page, "%s%s", k == 0 ? "      not in Megatron's words: " : ", ", key);
+            const char *format = orr_tree_text(orr_tree_path(one, "export.format"), "");
+            orr_page_add(page, k == 0 ? "      not in the words of %s: " : "%.0s", format);
+            orr_page_add(page, "%s%s", k == 0 ? "" : ", ", key);
         }
         orr_page_add(page, "%s", orr_tree_size(lost) > 0 ? "\n" : "");
         orr_page_ink(page, INK_PLAIN);
     }
+    add_changes(page, orr_tree_get(orr_tree_at(list, 0), "export"));
     orr_page_add(page,
                  "  one of them is the fastest of all with %.0f %%; --write DIR writes their "
                  "plan files and arguments,\n  --measured FILE takes the results back\n",

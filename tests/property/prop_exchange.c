@@ -477,6 +477,7 @@ static void what_cannot_be_told_is_named(void **state) {
     put_text(keys, "loss", "fused");
     put_text(keys, "optimizer", "adam8bit");
     put_text(keys, "dispatch", "sync-free-2");
+    put_int(keys, "ep", 2);
     orr_export export;
     assert_int_equal(orr_export_plan(arena, "megatron-lm", keys, NULL, &export, NULL), ORR_OK);
     assert_int_equal(orr_tree_size(export.lost), 5);
