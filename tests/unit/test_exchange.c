@@ -15,6 +15,7 @@
 #include "doc/doc.h"
 #include "exchange/exchange.h"
 #include "exchange/exchange_int.h"
+#include "exchange/foreign.h"
 
 static const char *json(orr_arena *arena, const orr_tree *node) {
     orr_text text = orr_text_new(arena, 1 << 20);
@@ -293,6 +294,116 @@ static void the_last_of_repeated_arguments_holds(void **state) {
     orr_arena_free(arena);
 }
 
+/* A setting that no table names is never passed over: in every format, and in every section that
+ * may change speed or memory. */
+static void unknown_settings_are_never_passed_over(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a.yaml", "train: {micro_batch_size: 1}\nmodel: {seq_length: 1}\n", "zzz_size"},
+        {"a.yaml", "train: {micro_batch_size: 1}\nmodel: {zzz_size: 4}\n", "model.zzz_size"},
+        {"a.yaml", "train: {micro_batch_size: 1}\nddp: {zzz_size: 4}\n", "ddp.zzz_size"},
+        {"a.yaml", "train: {micro_batch_size: 1}\nddp: {}\nmixed_precision: {zzz_size: 4}\n",
+         "mixed_precision.zzz_size"},
+        {"a.yaml", "train: {micro_batch_size: 1}\nddp: {}\ncomm_overlap: {zzz_size: 4}\n",
+         "comm_overlap.zzz_size"},
+        {"a.yaml", "trainer: {strategy: {tensor_model_parallel_size: 1, zzz_size: 4}}\ndata: {}\n",
+         "trainer.strategy.zzz_size"},
+        {"a.yaml",
+         "trainer: {devices: 8}\nmodel: {micro_batch_size: 1, encoder_seq_length: 1, "
+         "zzz_size: 4}\n",
+         "model.zzz_size"},
+        {"a.yaml", "modules: {pre_trainer: {overrides: {zzz_size: 4}}}\n", "zzz_size"},
+        {"a.toml",
+         "[model]\nflavor = \"8B\"\n[training]\nseq_len = 1\n[parallelism]\nzzz_size = 4\n",
+         "parallelism.zzz_size"},
+        {"a.json", "{\"zero_optimization\": {\"stage\": 3, \"zzz_size\": 4}}",
+         "zero_optimization.zzz_size"},
+        {"a.yaml", "distributed_type: FSDP\nfsdp_config: {zzz_size: 4}\n", "fsdp_config.zzz_size"},
+        {"a.yaml", "tokens: {micro_batch_size: 1}\nparallelism: {tp: 1, zzz_size: 4}\n",
+         "parallelism.zzz_size"},
+        {"a.yaml", "model_name_or_path: a\nlearning_rate: 1\nzzz_size: 4\n", "zzz_size"},
+        {"a.yaml", "base_model: a\nmicro_batch_size: 1\nzzz_size: 4\n", "zzz_size"},
+        {"a.yaml", "model_name_or_path: a\nfinetuning_type: full\nzzz_size: 4\n", "zzz_size"},
+        {"a.yaml", "model: {name: a, zzz_size: 4}\nglobal_train_batch_size: 1\n", "model.zzz_size"},
+        {"a.yaml", "per_device_batch_size: 1\nremat_policy: full\nzzz_size: 4\n", "zzz_size"},
+        {"a.yaml", "num_layers: 1\nhidden_size: 1\nseq_length: 1\nzzz_size: 4\n", "zzz_size"},
+        {"a.sh", "torchrun pretrain_gpt.py --num-layers 1 --hidden-size 8 --zzz-size 4\n",
+         "--zzz-size"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_arena *arena = orr_arena_new();
+        const char *text =
+            i == 0 ? orr_arena_format(arena, "%szzz_size: 4\n", cases[i][1]) : cases[i][1];
+        orr_import import = import_of(arena, cases[i][0], text);
+        bool found = false;
+        for (size_t k = 0; k < orr_tree_size(import.unknown); k++) {
+            const orr_tree *one = orr_tree_at(import.unknown, k);
+            found =
+                found || (strcmp(orr_tree_text(orr_tree_get(one, "name"), ""), cases[i][2]) == 0 &&
+                          orr_tree_bool(orr_tree_get(one, "matters"), false));
+        }
+        if (!found) {
+            fail_msg("%s of %s is passed over (%s)", cases[i][2], text, import.format);
+        }
+        orr_arena_free(arena);
+    }
+}
+
+/* Two spellings of one setting that differ, and sizes that cannot both be: said, with both values.
+ */
+static void contradictions_are_said(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a.sh",
+         "torchrun pretrain_gpt.py --num-layers 1 --hidden-size 8 --seq-length 1024 "
+         "--encoder-seq-length 2048\n",
+         "contradicts"},
+        {"a.sh", "torchrun pretrain_gpt.py --num-layers 1 --hidden-size 8 --bf16 --fp16\n",
+         "bf16 and"},
+        {"a.sh",
+         "torchrun pretrain_gpt.py --num-layers 1 --hidden-size 8 --bf16 "
+         "--grad-reduce-in-bf16 --accumulate-allreduce-grads-in-fp32\n",
+         "contradict"},
+        {"a.toml",
+         "[model]\nflavor = \"8B\"\n[training]\nseq_len = 1\nbatch_size = 1\n"
+         "local_batch_size = 2\n",
+         "contradict"},
+        {"a.yaml", "model_name_or_path: a\nlearning_rate: 1\nmax_length: 1\nmax_seq_length: 2\n",
+         "line 3 said 1"},
+        {"a.yaml", "base_model: a\nmicro_batch_size: 1\nadapter: qlora\nlora_r: 8\n", "contradict"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import = import_of(arena, cases[i][0], cases[i][1]);
+        bool found = false;
+        for (size_t k = 0; k < orr_tree_size(import.warnings); k++) {
+            const orr_tree *message = orr_tree_get(orr_tree_at(import.warnings, k), "message");
+            found = found || strstr(orr_tree_text(message, ""), cases[i][2]) != NULL;
+        }
+        if (!found) {
+            fail_msg("nothing is said of %s", cases[i][1]);
+        }
+        orr_arena_free(arena);
+    }
+}
+
+/* A default that changed follows the release, and is listed with the releases when none is given.
+ */
+static void defaults_follow_the_release(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    bool differs;
+    static const char changed[] = "a<0.9 b<0.16 c";
+    assert_string_equal(orr_default_of(arena, changed, "0.8.1", &differs), "a");
+    assert_true(differs);
+    assert_string_equal(orr_default_of(arena, changed, "core_v0.9.0", &differs), "b");
+    assert_string_equal(orr_default_of(arena, changed, "0.16", &differs), "c");
+    assert_string_equal(orr_default_of(arena, changed, NULL, &differs), "c");
+    assert_string_equal(orr_default_of(arena, "always", "0.1", &differs), "always");
+    assert_false(differs);
+    orr_arena_free(arena);
+}
+
 static void unknown_arguments_are_listed(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -438,6 +549,9 @@ int main(void) {
         cmocka_unit_test(virtual_stages_come_from_either_argument),
         cmocka_unit_test(the_last_of_repeated_arguments_holds),
         cmocka_unit_test(unknown_arguments_are_listed),
+        cmocka_unit_test(unknown_settings_are_never_passed_over),
+        cmocka_unit_test(contradictions_are_said),
+        cmocka_unit_test(defaults_follow_the_release),
         cmocka_unit_test(keys_know_their_place),
         cmocka_unit_test(launchers_give_the_number_of_gpus),
         cmocka_unit_test(own_plans_pass_through),
