@@ -90,6 +90,7 @@ static void take(importer *im, const dialect *d, const char *path, const orr_tre
     const char *arg = row != NULL ? row->arg : own_name(d, path);
     const char *value = orr_tree_scalar(im->arena, node);
     if (row != NULL && arg == NULL) {
+        orr_import_state(im, path, path, node);
         bool off =
             strcmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcmp(value, "none") == 0;
         if (row->note != NULL && !off) {

@@ -443,16 +443,17 @@ static void flatten(orr_arena *arena, const orr_tree *map, const char *prefix, o
     }
 }
 
-/* Settings by canonical name (Megatron-LM's arguments, else paths) that keys ask for. */
+/* Settings by path that keys ask for, and the Megatron-LM arguments that a dialect spells. */
 static orr_status settings_of(orr_arena *arena, const export_format *format, const orr_tree *keys,
-                              orr_tree **flat, const orr_tree **whole, orr_err *err) {
+                              orr_tree **flat, const orr_tree **arguments, const orr_tree **whole,
+                              orr_err *err) {
     exporter x;
     const char *env;
     ORR_TRY(start(arena, keys, NULL, &x, err));
-    const orr_tree *filled = fill(&x, format, &env);
+    *arguments = fill(&x, format, &env);
     *whole = x.keys;
     *flat = orr_tree_new_map(arena);
-    flatten(arena, filled, "", *flat);
+    flatten(arena, x.out, "", *flat);
     return ORR_OK;
 }
 
@@ -464,12 +465,13 @@ static const char *line_text(orr_arena *arena, const char *text, int64_t line) {
     return line == 1 ? orr_arena_copy(arena, text, strcspn(text, "\r\n")) : "";
 }
 
-/* The last of the settings that the file states under a canonical name. */
+/* The last of the settings that the file states under a canonical name, or by that name. */
 static const orr_tree *find_stated(const orr_import *input, const char *canonical) {
     const orr_tree *found = NULL;
     for (size_t i = 0; i < orr_tree_size(input->stated); i++) {
         const orr_tree *one = orr_tree_at(input->stated, i);
-        if (strcmp(orr_tree_text(orr_tree_get(one, "canonical"), ""), canonical) == 0) {
+        if (strcmp(orr_tree_text(orr_tree_get(one, "canonical"), ""), canonical) == 0 ||
+            strcmp(orr_tree_text(orr_tree_get(one, "name"), ""), canonical) == 0) {
             found = one;
         }
     }
@@ -515,13 +517,27 @@ typedef struct diff {
     orr_arena *arena;
     const export_format *format;
     const orr_import *input;
-    const orr_tree *keys; /* as they shall be */
-    const char *text;     /* of the file */
+    const orr_tree *keys;         /* as they shall be */
+    const orr_tree *arguments[2]; /* of a dialect, before and after */
+    const char *text;             /* of the file */
     orr_tree *changes;
 } diff;
 
 static const char *show(orr_arena *arena, const orr_tree *value) {
     return value == NULL ? "" : orr_render_value(arena, value);
+}
+
+/* The argument that a dialect's path stands for; the path itself where it stands for none. */
+static const char *argument_of(const diff *d, const char *path) {
+    for (size_t side = 0; side < 2 && d->format->words != NULL; side++) {
+        for (size_t i = 0; i < orr_tree_size(d->arguments[side]); i++) {
+            const char *name = orr_tree_key(d->arguments[side], i);
+            if (strcmp(orr_dialect_path(d->arena, d->format->words, name), path) == 0) {
+                return name;
+            }
+        }
+    }
+    return path;
 }
 
 /* Two ways to say virtual stages: a file keeps its own. */
@@ -539,8 +555,8 @@ static const orr_tree *as_stated(const diff *d, const char **canonical, const or
     return whole ? orr_tree_new_int(d->arena, layers / chunks) : NULL;
 }
 
-static void change(const diff *d, const char *canonical, const orr_tree *from, const orr_tree *to) {
-    const char *asked = canonical;
+static void change(const diff *d, const char *key, const orr_tree *from, const orr_tree *to) {
+    const char *canonical = argument_of(d, key), *asked = canonical;
     to = as_stated(d, &canonical, to);
     if (asked != canonical) {
         from = NULL; /* as it stands */
@@ -557,7 +573,7 @@ static void change(const diff *d, const char *canonical, const orr_tree *from, c
     orr_tree *entry = orr_tree_push(d->arena, d->changes, orr_tree_new_map(d->arena));
     const char *shown = path != NULL ? path
                         : script     ? orr_arena_format(d->arena, "--%s", canonical)
-                        : d->format->words != NULL
+                        : d->format->words != NULL && orr_megatron_find(canonical) != NULL
                             ? orr_dialect_path(d->arena, d->format->words, canonical)
                             : canonical;
     orr_tree_put_int(d->arena, entry, "line", line);
@@ -590,8 +606,8 @@ orr_status orr_export_changes(orr_arena *arena, const char *path, const orr_impo
     d.format = find_format(name);
     ORR_TRY(orr_file_read(arena, path, &text, &length, err));
     d.text = text;
-    ORR_TRY(settings_of(arena, d.format, input->keys, &before, &d.keys, err));
-    ORR_TRY(settings_of(arena, d.format, keys, &after, &d.keys, err));
+    ORR_TRY(settings_of(arena, d.format, input->keys, &before, &d.arguments[0], &d.keys, err));
+    ORR_TRY(settings_of(arena, d.format, keys, &after, &d.arguments[1], &d.keys, err));
     for (size_t i = 0; i < orr_tree_size(before); i++) {
         const char *key = orr_tree_key(before, i);
         const orr_tree *from = orr_tree_at(before, i), *to = orr_tree_get(after, key);

@@ -174,6 +174,9 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
     } else if (strcmp(schema, "orrery.schema/1") == 0) { /* is JSON for whoever reads it */
         orr_json_write(&page.text, orr_tree_get(envelope, "result"), true);
         orr_text_add(&page.text, "\n");
+    } else if (strcmp(schema, "orrery.import/1") == 0 &&
+               orr_tree_path(envelope, "result.kind") == NULL) { /* a log has one */
+        orr_render_import(&page, envelope);
     } else if (strcmp(schema, "orrery.export/1") == 0) {
         orr_render_export(&page, envelope);
     } else if (strcmp(schema, "orrery.rules/1") == 0) {

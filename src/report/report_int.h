@@ -50,6 +50,7 @@ void orr_render_verdict(orr_page *page, const orr_tree *envelope);
 void orr_render_memory_bars(orr_page *page, const orr_tree *memory);
 void orr_render_inputs(orr_page *page, const orr_tree *envelope);
 void orr_render_assumptions(orr_page *page, const orr_tree *envelope);
+void orr_render_import(orr_page *page, const orr_tree *envelope);
 void orr_render_export(orr_page *page, const orr_tree *envelope);
 void orr_render_rules(orr_page *page, const orr_tree *envelope);
 void orr_render_list(orr_page *page, const orr_tree *envelope);
