@@ -200,6 +200,9 @@ typedef struct points {
 } points;
 
 static void add_points(points *list, orr_arena *arena, const tune_found *found, uint32_t count) {
+    if (count == 0) {
+        return;
+    }
     if (list->count + count > list->capacity) {
         uint32_t capacity = 2 * list->capacity + count;
         tune_found *bigger = ORR_NEW_ARRAY(arena, tune_found, capacity);
