@@ -34,6 +34,10 @@ ORR_API char *orr_report_waterfall(orr_arena *arena, const orr_tree *result);
  * planner came. */
 ORR_API char *orr_report_front(orr_arena *arena, const orr_tree *result);
 
+/* The result of a search that a language model questioned (tune --llm) as SVG: best so far by trial
+ * of the model, random plans and hill-climbing under one budget, beside the certified best. */
+ORR_API char *orr_report_best_so_far(orr_arena *arena, const orr_tree *result);
+
 #ifdef __cplusplus
 }
 #endif

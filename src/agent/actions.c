@@ -327,6 +327,22 @@ static double device_cost_s(action *x, uint32_t trial, orr_err *err) {
     return planner->cost_s[0];
 }
 
+static void record_measurement(agent *a, const agent_measurement *m) {
+    orr_tree *entry = orr_tree_new_map(a->arena);
+    const orr_belt_plan *plan = &a->trial[m->trial].plan;
+    double projected = plan->tokens_per_s_per_gpu, seen = m->tokens_per_s_per_gpu;
+    orr_tree_put_text(a->arena, entry, "source", "device");
+    orr_tree_put_int(a->arena, entry, "trial", m->trial);
+    orr_tree_put_bool(a->arena, entry, "legal", true);
+    orr_tree_put_bool(a->arena, entry, "fits", seen > 0); /* 0: it ran out of memory */
+    orr_tree_put_real(a->arena, entry, "tokens_per_s_per_gpu", seen);
+    orr_tree_put_real(a->arena, entry, "step_time_s",
+                      seen > 0 ? plan->step_s * projected / seen : 0);
+    orr_tree_put_real(a->arena, entry, "device_s", m->device_s);
+    orr_tree_put_text(a->arena, entry, "why", m->why);
+    agent_record_plan(a, "measurement", m->trial, entry);
+}
+
 static orr_status propose_measurement(action *x, orr_err *err) {
     agent *a = x->a;
     uint32_t trial;
@@ -349,11 +365,14 @@ static orr_status propose_measurement(action *x, orr_err *err) {
                                               orr_tree_text(orr_tree_get(x->args, "why"), ""),
                                               AGENT_WHY_BYTES)};
     double cost_s = device_cost_s(x, trial, err);
-    bool affordable = a->device_s + cost_s <= a->task->limits.device_s;
+    bool affordable = a->device_s + cost_s <= a->task->limits.device_s &&
+                      a->device_trials < a->task->limits.device_trials;
     if (affordable && agent_measure(a, trial, &m.tokens_per_s_per_gpu)) {
         m.run = true;
         m.device_s = cost_s;
         a->device_s += cost_s;
+        a->device_trials++;
+        record_measurement(a, &m);
         orr_tree_put_real(x->arena, x->out, "measured_tokens_per_s_per_gpu",
                           m.tokens_per_s_per_gpu);
         orr_tree_put_real(x->arena, x->out, "projected_tokens_per_s_per_gpu",
@@ -361,8 +380,9 @@ static orr_status propose_measurement(action *x, orr_err *err) {
     } else {
         orr_tree_put_text(x->arena, x->out, "status",
                           a->device_count == 0 ? "noted for the engineer: there is no device"
-                          : affordable ? "noted for the engineer: not recorded on this device"
-                                       : "noted for the engineer: too little device time");
+                          : affordable
+                              ? "noted for the engineer: not recorded on this device"
+                              : "noted for the engineer: the budget of the device is spent");
     }
     a->measured[a->measured_count++] = m;
     return put_planner(x, err);
@@ -386,6 +406,10 @@ static orr_status ask_expert(action *x, orr_err *err) {
     if (instructions == NULL || question[0] == '\0') {
         return refuse(x, "role is memory, communication or pipeline, and question is not empty");
     }
+    if (a->expert_calls >= a->task->limits.expert_calls) {
+        return refuse(x, "no questions to experts are left");
+    }
+    a->expert_calls++;
     orr_llm_turn turn = {.role = ORR_LLM_USER,
                          .text = orr_arena_format(
                              x->arena, "%s\n%s\nQuestion: %s", agent_card(a, x->arena),
@@ -464,20 +488,49 @@ static const struct {
                {"read_notes", read_notes},
                {"submit", submit}};
 
-static orr_status run(action *x, const orr_llm_call *call, orr_err *err) {
+static bool is_offered(const agent *a, const char *name) {
+    for (uint32_t i = 0; i < a->tool_count; i++) {
+        if (strcmp(a->tool[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *no_such_tool(action *x, const char *name) {
     orr_text known = orr_text_new(x->arena, 512);
+    for (uint32_t i = 0; i < x->a->tool_count; i++) {
+        orr_text_format(&known, "%s%s", i == 0 ? "" : ", ", x->a->tool[i].name);
+    }
+    return orr_arena_format(x->arena, "there is no tool '%s'; there are %s",
+                            agent_clean(x->arena, name, 60), orr_text_done(&known));
+}
+
+/* Word for word the call before it: small models get stuck so. */
+static bool is_repeated(agent *a, const orr_llm_call *call) {
+    const char *now = orr_arena_format(a->arena, "%s %s", call->name, call->args_text);
+    bool again = a->last_call != NULL && strcmp(now, a->last_call) == 0;
+    a->last_call = now;
+    return again;
+}
+
+static orr_status run(action *x, const orr_llm_call *call, orr_err *err) {
     if (call->args == NULL) {
         return refuse(x, "the arguments are no JSON object");
+    }
+    if (!is_offered(x->a, call->name)) {
+        return refuse(x, no_such_tool(x, call->name));
+    }
+    if (is_repeated(x->a, call)) {
+        return refuse(x, "the same call was answered just now; its answer stands: ask or try "
+                         "something else, or submit");
     }
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(actions[i].name, call->name) == 0) {
             return actions[i].run(x, err);
         }
-        orr_text_format(&known, "%s%s", i == 0 ? "" : ", ", actions[i].name);
     }
-    return refuse(x,
-                  orr_arena_format(x->arena, "there is no tool '%s'; there are %s",
-                                   agent_clean(x->arena, call->name, 60), orr_text_done(&known)));
+    return refuse(x, no_such_tool(x, call->name));
 }
 
 /* Bounded: what is cut off is said, and stays valid text. */

@@ -16,6 +16,8 @@ typedef struct orr_agent_limits {
     uint32_t tool_calls;    /* of all rounds */
     uint32_t evaluations;   /* trials that are projected */
     double device_s;        /* of measuring */
+    uint32_t device_trials; /* measurements that are run */
+    uint32_t expert_calls;  /* of all roles */
     uint32_t context_tok;   /* of the model; a round ends before it is full. 0: unknown */
     uint32_t max_out_tok;   /* of a turn */
 } orr_agent_limits;
@@ -28,6 +30,7 @@ typedef struct orr_agent_task {
     const orr_tree *search_args; /* what tune was given beside the base: pin, range, threads ... */
     const orr_tree *measured;    /* replay device: list of {plan, tokens_per_s_per_gpu}, or NULL */
     const char *guidance;        /* of the user; may be NULL */
+    const char *tools;           /* names with commas: only these are given; NULL: all */
     bool blind;                  /* the model does not see the search's plans */
     bool fairness;               /* the same budget to random and hill-climbing */
     orr_agent_limits limits;
@@ -46,11 +49,14 @@ typedef struct orr_agent_trace {
     double *so_far; /* [count] */
 } orr_agent_trace;
 orr_status orr_agent_random(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                            uint32_t evaluations, uint64_t seed, orr_agent_trace *out,
-                            orr_err *err);
+                            const orr_tree *search_args, uint32_t evaluations, uint64_t seed,
+                            orr_agent_trace *out, orr_err *err);
 orr_status orr_agent_hill_climb(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                                uint32_t evaluations, uint64_t seed, orr_agent_trace *out,
-                                orr_err *err);
+                                const orr_tree *search_args, uint32_t evaluations, uint64_t seed,
+                                orr_agent_trace *out, orr_err *err);
+/* The axes that a search leaves open: not those it pins, nor, unless it ranges over them, those
+ * that change what is computed. */
+void orr_agent_close_axes(orr_belt_axis *axis, uint32_t *count, const orr_tree *search_args);
 
 /* A prompt of data/prompts without its version line; NULL when there is none. */
 const char *orr_agent_prompt(orr_arena *arena, const char *name);
@@ -58,7 +64,8 @@ const char *orr_agent_prompt(orr_arena *arena, const char *name);
 orr_status orr_agent_tools(orr_arena *arena, const orr_belt_axis *axis, uint32_t axis_count,
                            const orr_llm_tool **out, uint32_t *count, orr_err *err);
 
-/* One harmless question to an endpoint: does it answer, stream, call tools, count tokens? */
+/* Harmless questions to an endpoint: does it answer, stream, count tokens, and in which way does it
+ * call tools? {checks, quirks, model, usable, llm_calls, why}. */
 orr_tree *orr_agent_doctor(orr_llm_client *client, orr_arena *arena);
 
 #endif

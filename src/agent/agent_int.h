@@ -44,7 +44,8 @@ typedef struct agent {
     uint32_t trial_count;
     uint32_t best;        /* of those that fit; UINT32_MAX: none */
     uint32_t evaluations; /* the model's */
-    uint32_t tool_calls, refused_calls, duplicates, rounds;
+    uint32_t tool_calls, refused_calls, duplicates, rounds, expert_calls, device_trials;
+    const char *last_call; /* of this round: name and arguments */
     const char *note[AGENT_MAX_NOTES];
     uint32_t note_count;
     agent_measurement measured[AGENT_MAX_MEASURED];
@@ -88,5 +89,7 @@ orr_status agent_plan_measurements(agent *a, orr_arena *arena, orr_planner *plan
 /* write.c */
 orr_status agent_write(agent *a, orr_tree *out, orr_err *err);
 void agent_record(const agent *a, const char *kind, orr_tree *entry);
+/* The same with what is known of a trial's plan: its keys and bytes. */
+void agent_record_plan(const agent *a, const char *kind, uint32_t trial, orr_tree *entry);
 
 #endif

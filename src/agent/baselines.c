@@ -9,10 +9,35 @@
 /* Illegal plans cost nothing, as with the model, but not for ever. */
 enum { TRIES_PER_EVALUATION = 200 };
 
+/* Is the key named in a list of KEY=...? */
+static bool names(const orr_tree *list, const char *key) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const char *text = orr_tree_text(orr_tree_at(list, i), "");
+        if (strncmp(text, key, length) == 0 && text[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+void orr_agent_close_axes(orr_belt_axis *axis, uint32_t *count, const orr_tree *search_args) {
+    const orr_tree *pins = orr_tree_get(search_args, "pin");
+    const orr_tree *ranges = orr_tree_get(search_args, "range");
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool open = !axis[i].asked_only || names(ranges, axis[i].key);
+        if (open && !names(pins, axis[i].key)) {
+            axis[kept++] = axis[i];
+        }
+    }
+    *count = kept;
+}
+
 typedef struct climber {
     const orr_oracle *oracle;
     orr_arena *arena, *scratch;
-    const orr_tree *base;
+    const orr_tree *base, *search_args;
     orr_belt_axis axis[ORR_BELT_MAX_AXES];
     uint32_t axis_count, limit;
     orr_rng rng;
@@ -20,17 +45,11 @@ typedef struct climber {
 } climber;
 
 static orr_status open_climber(climber *c, orr_err *err) {
-    uint32_t kept = 0;
     c->out->best = 0;
     c->out->count = 0;
     c->out->so_far = ORR_NEW_ARRAY(c->arena, double, c->limit + 1u);
     ORR_TRY(orr_belt_axes(c->oracle, c->arena, c->base, c->axis, &c->axis_count, err));
-    for (uint32_t i = 0; i < c->axis_count; i++) {
-        if (!c->axis[i].asked_only) {
-            c->axis[kept++] = c->axis[i];
-        }
-    }
-    c->axis_count = kept;
+    orr_agent_close_axes(c->axis, &c->axis_count, c->search_args);
     return ORR_OK;
 }
 
@@ -129,12 +148,13 @@ static orr_status climb_all(climber *c, orr_err *err) {
 }
 
 static orr_status run(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                      uint32_t evaluations, uint64_t seed, orr_agent_trace *out,
-                      orr_status (*all)(climber *, orr_err *), orr_err *err) {
+                      const orr_tree *search_args, uint32_t evaluations, uint64_t seed,
+                      orr_agent_trace *out, orr_status (*all)(climber *, orr_err *), orr_err *err) {
     climber c = {.oracle = oracle,
                  .arena = arena,
                  .scratch = orr_arena_new(),
                  .base = base,
+                 .search_args = search_args,
                  .limit = evaluations,
                  .rng = {seed},
                  .out = out};
@@ -145,13 +165,13 @@ static orr_status run(const orr_oracle *oracle, orr_arena *arena, const orr_tree
 }
 
 orr_status orr_agent_random(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                            uint32_t evaluations, uint64_t seed, orr_agent_trace *out,
-                            orr_err *err) {
-    return run(oracle, arena, base, evaluations, seed, out, draw_all, err);
+                            const orr_tree *search_args, uint32_t evaluations, uint64_t seed,
+                            orr_agent_trace *out, orr_err *err) {
+    return run(oracle, arena, base, search_args, evaluations, seed, out, draw_all, err);
 }
 
 orr_status orr_agent_hill_climb(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                                uint32_t evaluations, uint64_t seed, orr_agent_trace *out,
-                                orr_err *err) {
-    return run(oracle, arena, base, evaluations, seed, out, climb_all, err);
+                                const orr_tree *search_args, uint32_t evaluations, uint64_t seed,
+                                orr_agent_trace *out, orr_err *err) {
+    return run(oracle, arena, base, search_args, evaluations, seed, out, climb_all, err);
 }

@@ -145,9 +145,15 @@ const char *agent_history(const agent *a, orr_arena *arena) {
         orr_text_format(&out, "note: %s\n", a->note[i]);
     }
     orr_text_format(
-        &out, "Left: %u of %u evaluations, %u of %u tool calls, %.0f s of device.\n",
+        &out,
+        "Left: %u of %u evaluations, %u of %u tool calls, %u questions to experts, %u measurements "
+        "in %.0f s of device.\n",
         limits->evaluations - orr_min_u32(limits->evaluations, a->evaluations), limits->evaluations,
         limits->tool_calls - orr_min_u32(limits->tool_calls, a->tool_calls), limits->tool_calls,
+        limits->expert_calls - orr_min_u32(limits->expert_calls, a->expert_calls),
+        a->device_count > 0
+            ? limits->device_trials - orr_min_u32(limits->device_trials, a->device_trials)
+            : 0,
         orr_max_f64(0, (a->device_count > 0 ? limits->device_s : 0) - a->device_s));
     return orr_text_done(&out);
 }

@@ -14,6 +14,8 @@ orr_agent_limits orr_agent_limits_default(void) {
                               .tool_calls = 60,
                               .evaluations = 64,
                               .device_s = 3600,
+                              .device_trials = 16,
+                              .expert_calls = 8,
                               .max_out_tok = 2048};
 }
 
@@ -60,6 +62,7 @@ static orr_status run_round(agent *a, uint32_t round, orr_err *err) {
     orr_llm_turn *turns = ORR_NEW_ARRAY(a->arena, orr_llm_turn, MAX_TURNS);
     const orr_agent_limits *limits = &a->task->limits;
     uint32_t count = 0, silent = 0, last_chance = 0;
+    a->last_call = NULL;
     turns[count++] = (orr_llm_turn){.role = ORR_LLM_USER, .text = opening(a, round)};
     for (uint32_t n = 0; n < limits->turns && count + 2 < MAX_TURNS; n++) {
         orr_llm_reply reply;
@@ -156,32 +159,34 @@ static orr_status take_what_is_known(agent *a, orr_err *err) {
     return ORR_OK;
 }
 
-/* Is the key named in a list of KEY=...? */
-static bool names(const orr_tree *list, const char *key) {
-    size_t length = strlen(key);
-    for (size_t i = 0; i < orr_tree_size(list); i++) {
-        const char *text = orr_tree_text(orr_tree_at(list, i), "");
-        if (strncmp(text, key, length) == 0 && text[length] == '=') {
-            return true;
+/* Small models do better with few tools. */
+static orr_status keep_tools(agent *a, const char *names, orr_err *err) {
+    if (names == NULL) {
+        return ORR_OK;
+    }
+    orr_llm_tool *kept = ORR_NEW_ARRAY(a->arena, orr_llm_tool, a->tool_count);
+    uint32_t count = 0, found = 0, asked = 0;
+    for (uint32_t i = 0; i < a->tool_count; i++) {
+        bool named = false;
+        asked = 0;
+        for (const char *p = names; *p != '\0'; p += strspn(p, ",")) {
+            size_t length = strcspn(p, ",");
+            named = named ||
+                    (length == strlen(a->tool[i].name) && strncmp(p, a->tool[i].name, length) == 0);
+            p += length;
+            asked++;
+        }
+        found += named;
+        if (named) {
+            kept[count++] = a->tool[i];
         }
     }
-    return false;
-}
-
-/* Pinned keys are closed; so are keys that change what is computed, unless the search was told to
- * range over them. */
-static void close_axes(agent *a) {
-    const orr_tree *pins = orr_tree_get(a->task->search_args, "pin");
-    const orr_tree *ranges = orr_tree_get(a->task->search_args, "range");
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < a->axis_count; i++) {
-        const char *key = a->axis[i].key;
-        bool open = !a->axis[i].asked_only || names(ranges, key);
-        if (open && !names(pins, key)) {
-            a->axis[kept++] = a->axis[i];
-        }
+    if (found != asked) {
+        return orr_fail(err, ORR_E_NAME, "llm_tools '%s' names something that is no tool", names);
     }
-    a->axis_count = kept;
+    a->tool = kept;
+    a->tool_count = count;
+    return ORR_OK;
 }
 
 orr_status orr_agent_investigate(const orr_agent_task *task, orr_llm_client *client,
@@ -197,8 +202,9 @@ orr_status orr_agent_investigate(const orr_agent_task *task, orr_llm_client *cli
         return orr_fail(err, ORR_E_INTERNAL, "prompts/investigator.md is missing");
     }
     ORR_TRY(orr_belt_axes(task->oracle, arena, task->base, a->axis, &a->axis_count, err));
-    close_axes(a);
+    orr_agent_close_axes(a->axis, &a->axis_count, task->search_args);
     ORR_TRY(orr_agent_tools(arena, a->axis, a->axis_count, &a->tool, &a->tool_count, err));
+    ORR_TRY(keep_tools(a, task->tools, err));
     ORR_TRY(agent_open_device(a, err));
     ORR_TRY(take_what_is_known(a, err));
     ORR_TRY(run_rounds(a, err));

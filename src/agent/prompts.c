@@ -48,7 +48,7 @@ static orr_tree *plan_schema(orr_arena *arena, const orr_belt_axis *axis, uint32
                                                    : "string";
         orr_tree *one = orr_tree_put(arena, properties, axis[i].key, typed(arena, type, NULL));
         bool closed = strcmp(axis[i].key, "recompute") != 0;
-        if (kind == ORR_TREE_TEXT && closed) {
+        if ((kind == ORR_TREE_TEXT || kind == ORR_TREE_INT) && closed) {
             (void)orr_tree_put(arena, one, "enum", orr_tree_copy(arena, axis[i].values));
         } else if (kind == ORR_TREE_TEXT) {
             orr_tree_put_text(arena, one, "description",

@@ -57,7 +57,7 @@ orr_status agent_try(agent *a, const orr_tree *overrides, const char *source, co
     orr_tree *entry = agent_row(a, a->arena, n);
     orr_tree_put_text(a->arena, entry, "source", source);
     orr_tree_put_text(a->arena, entry, "why", why);
-    agent_record(a, "trial", entry);
+    agent_record_plan(a, "trial", n, entry);
     return ORR_OK;
 }
 

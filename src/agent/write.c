@@ -4,6 +4,8 @@
 #include "agent/agent_int.h"
 #include "base/err.h"
 
+enum { BASELINE_SEEDS = 5 };
+
 void agent_record(const agent *a, const char *kind, orr_tree *entry) {
     if (a->client->world.record == NULL) {
         return;
@@ -17,6 +19,17 @@ void agent_record(const agent *a, const char *kind, orr_tree *entry) {
     }
     a->client->world.record(a->client->world.user, line);
     orr_arena_free(arena);
+}
+
+void agent_record_plan(const agent *a, const char *kind, uint32_t trial, orr_tree *entry) {
+    const orr_tree *envelope = a->trial[trial].plan.envelope;
+    const orr_tree *inputs = orr_tree_get(envelope, "inputs");
+    (void)orr_tree_put(a->arena, entry, "keys",
+                       inputs != NULL ? orr_tree_copy(a->arena, inputs)
+                                      : orr_tree_copy(a->arena, a->trial[trial].overrides));
+    orr_tree_put_real(a->arena, entry, "need_bytes",
+                      orr_tree_real(orr_tree_path(envelope, "result.memory.need_bytes"), 0));
+    agent_record(a, kind, entry);
 }
 
 /* ---- decision ------------------------------------------------------------------------------- */
@@ -98,6 +111,8 @@ static void put_spent(agent *a, orr_tree *out) {
     orr_tree_put_int(a->arena, spent, "evaluations", a->evaluations);
     orr_tree_put_int(a->arena, spent, "duplicates", a->duplicates);
     orr_tree_put_real(a->arena, spent, "device_s", a->device_s);
+    orr_tree_put_int(a->arena, spent, "device_trials", a->device_trials);
+    orr_tree_put_int(a->arena, spent, "expert_calls", a->expert_calls);
 }
 
 /* ---- fairness ------------------------------------------------------------------------------- */
@@ -137,12 +152,33 @@ static uint32_t own_curve(agent *a, double *so_far) {
     return count;
 }
 
+typedef orr_status (*baseline_fn)(const orr_oracle *, orr_arena *, const orr_tree *,
+                                  const orr_tree *, uint32_t, uint64_t, orr_agent_trace *,
+                                  orr_err *);
+
+/* One seed is luck: of some, the run whose end is in the middle. */
+static orr_status run_baseline(agent *a, baseline_fn method, orr_agent_trace *out, orr_err *err) {
+    orr_agent_trace runs[BASELINE_SEEDS];
+    for (uint32_t s = 0; s < BASELINE_SEEDS; s++) {
+        orr_agent_trace now;
+        ORR_TRY(method(a->task->oracle, a->arena, a->task->base, a->task->search_args,
+                       a->task->limits.evaluations, s + 1, &now, err));
+        uint32_t at = s;
+        for (; at > 0 && runs[at - 1].best > now.best; at--) {
+            runs[at] = runs[at - 1];
+        }
+        runs[at] = now;
+    }
+    *out = runs[BASELINE_SEEDS / 2];
+    return ORR_OK;
+}
+
 /* As many evaluations for each method as the model had. */
 static orr_status put_fairness(agent *a, orr_tree *out, orr_err *err) {
     uint32_t budget = a->task->limits.evaluations;
     orr_agent_trace random, climb;
-    ORR_TRY(orr_agent_random(a->task->oracle, a->arena, a->task->base, budget, 1, &random, err));
-    ORR_TRY(orr_agent_hill_climb(a->task->oracle, a->arena, a->task->base, budget, 1, &climb, err));
+    ORR_TRY(run_baseline(a, orr_agent_random, &random, err));
+    ORR_TRY(run_baseline(a, orr_agent_hill_climb, &climb, err));
     double *own = ORR_NEW_ARRAY(a->arena, double, AGENT_MAX_TRIALS);
     uint32_t own_count = own_curve(a, own);
     double own_best = own_count > 0 ? own[own_count - 1] : 0;
@@ -155,6 +191,7 @@ static orr_status put_fairness(agent *a, orr_tree *out, orr_err *err) {
     }
     orr_tree *fairness = orr_tree_put(a->arena, out, "fairness", orr_tree_new_map(a->arena));
     orr_tree_put_int(a->arena, fairness, "budget_evaluations", budget);
+    orr_tree_put_int(a->arena, fairness, "seeds", BASELINE_SEEDS);
     orr_tree *rows = orr_tree_put(a->arena, fairness, "rows", orr_tree_new_list(a->arena));
     put_method(a, rows, "model", own_count, own_best, most);
     put_method(a, rows, "random", random.count, random.best, most);
@@ -181,6 +218,9 @@ static orr_status put_fairness(agent *a, orr_tree *out, orr_err *err) {
 static orr_tree *chosen_row(agent *a, uint32_t trial) {
     orr_tree *row = agent_row(a, a->arena, trial);
     orr_tree_put_text(a->arena, row, "source", a->trial[trial].source);
+    /* In full: it is compared with the search's. */
+    orr_tree_put_real(a->arena, row, "tokens_per_s_per_gpu",
+                      a->trial[trial].plan.tokens_per_s_per_gpu);
     (void)orr_tree_put(
         a->arena, row, "keys",
         orr_tree_copy(a->arena, orr_tree_get(a->trial[trial].plan.envelope, "inputs")));

@@ -66,7 +66,8 @@ static void add_tools(orr_arena *arena, const orr_llm_endpoint *endpoint,
     }
     if (!endpoint->quirks.no_tool_choice) {
         orr_tree *choice = orr_tree_put(arena, body, "tool_choice", orr_tree_new_map(arena));
-        orr_tree_put_text(arena, choice, "type", request->must_call ? "any" : "auto");
+        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
+        orr_tree_put_text(arena, choice, "type", must ? "any" : "auto");
     }
 }
 
@@ -85,6 +86,9 @@ orr_tree *llm_anthropic_body(orr_arena *arena, const orr_llm_endpoint *endpoint,
     }
     if (request->tool_count > 0) {
         add_tools(arena, endpoint, request, body);
+    }
+    if (endpoint->temperature >= 0) {
+        orr_tree_put_real(arena, body, "temperature", endpoint->temperature);
     }
     if (endpoint->stream) {
         orr_tree_put_bool(arena, body, "stream", true);

@@ -34,12 +34,18 @@ static orr_tree *kept_message(orr_arena *arena, const orr_tree *raw) {
     return message;
 }
 
-static void add_turn(orr_arena *arena, orr_tree *messages, const orr_llm_turn *turn) {
+static void add_turn(orr_arena *arena, const orr_llm_endpoint *endpoint, orr_tree *messages,
+                     const orr_llm_turn *turn) {
     if (turn->role == ORR_LLM_ASSISTANT) {
         (void)orr_tree_push(arena, messages, kept_message(arena, turn->raw));
         return;
     }
     for (uint32_t i = 0; i < turn->result_count; i++) {
+        if (endpoint->calls == ORR_LLM_CALLS_SCHEMA) { /* the server knows of no calls */
+            add_message(arena, messages, "user",
+                        orr_arena_format(arena, "Result: %s", turn->result[i].content));
+            continue;
+        }
         orr_tree *message = orr_tree_push(arena, messages, orr_tree_new_map(arena));
         orr_tree_put_text(arena, message, "role", "tool");
         orr_tree_put_text(arena, message, "tool_call_id", turn->result[i].call_id);
@@ -69,7 +75,8 @@ static void add_tools(orr_arena *arena, const orr_llm_endpoint *endpoint,
         }
     }
     if (!endpoint->quirks.no_tool_choice) {
-        orr_tree_put_text(arena, body, "tool_choice", request->must_call ? "required" : "auto");
+        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
+        orr_tree_put_text(arena, body, "tool_choice", must ? "required" : "auto");
     }
     if (!endpoint->quirks.no_parallel) {
         orr_tree_put_bool(arena, body, "parallel_tool_calls", true);
@@ -81,20 +88,28 @@ orr_tree *llm_chat_body(orr_arena *arena, const orr_llm_endpoint *endpoint,
     orr_tree *body = orr_tree_new_map(arena);
     orr_tree_put_text(arena, body, "model", endpoint->model);
     orr_tree *messages = orr_tree_put(arena, body, "messages", orr_tree_new_list(arena));
-    if (request->instructions != NULL) {
+    bool by_schema = endpoint->calls == ORR_LLM_CALLS_SCHEMA && request->tool_count > 0;
+    const char *instructions =
+        by_schema ? llm_schema_prompt(arena, request) : request->instructions;
+    if (instructions != NULL) {
         add_message(arena, messages, endpoint->quirks.developer_role ? "developer" : "system",
-                    request->instructions);
+                    instructions);
     }
     for (uint32_t i = 0; i < request->turn_count; i++) {
-        add_turn(arena, messages, &request->turn[i]);
+        add_turn(arena, endpoint, messages, &request->turn[i]);
     }
-    if (request->tool_count > 0) {
+    if (by_schema) {
+        (void)orr_tree_put(arena, body, "response_format", llm_schema_format(arena, request));
+    } else if (request->tool_count > 0) {
         add_tools(arena, endpoint, request, body);
     }
     if (request->max_out_tok > 0) {
         orr_tree_put_int(arena, body,
                          endpoint->quirks.old_max_tokens ? "max_tokens" : "max_completion_tokens",
                          request->max_out_tok);
+    }
+    if (endpoint->temperature >= 0) {
+        orr_tree_put_real(arena, body, "temperature", endpoint->temperature);
     }
     if (endpoint->stream) {
         orr_tree_put_bool(arena, body, "stream", true);

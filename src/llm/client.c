@@ -7,7 +7,7 @@
 #include "llm/llm_int.h"
 #include "llm/sse.h"
 
-static const double first_wait_s = 0.5, longest_wait_s = 8;
+static const double longest_wait_s = 8;
 
 const char *orr_llm_failure_name(orr_llm_failure failure) {
     static const char *const names[] = {"fine",     "budget",    "refused",
@@ -24,7 +24,8 @@ void orr_llm_client_open(orr_llm_client *client, const orr_llm_endpoint *endpoin
                                .max_retries = 2,
                                .connect_s = 5,
                                .total_s = 600,
-                               .idle_s = 120};
+                               .idle_s = 120,
+                               .first_wait_s = 0.5};
     client->start_s = world->now_s(world->user);
     client->spent.dollars_known = endpoint->price_in >= 0 && endpoint->price_out >= 0;
 }
@@ -57,11 +58,13 @@ const char *orr_llm_limit_reached(const orr_llm_client *client) {
     const orr_llm_spent *spent = &client->spent;
     int64_t tokens = spent->usage.in + spent->usage.out;
     double wall_s = client->world.now_s(client->world.user) - client->start_s;
-    return limits->requests > 0 && spent->requests >= limits->requests ? "requests"
-           : limits->tokens > 0 && tokens >= limits->tokens            ? "tokens"
-           : limits->dollars > 0 && spent->dollars >= limits->dollars  ? "dollars"
-           : limits->wall_s > 0 && wall_s >= limits->wall_s            ? "wall time"
-                                                                       : NULL;
+    bool blind = spent->uncounted > 0 && (limits->tokens > 0 || limits->dollars > 0);
+    return blind ? "tokens, which this server does not count"
+           : limits->requests > 0 && spent->requests >= limits->requests ? "requests"
+           : limits->tokens > 0 && tokens >= limits->tokens              ? "tokens"
+           : limits->dollars > 0 && spent->dollars >= limits->dollars    ? "dollars"
+           : limits->wall_s > 0 && wall_s >= limits->wall_s              ? "wall time"
+                                                                         : NULL;
 }
 
 static void charge(orr_llm_client *client, const orr_llm_reply *reply) {
@@ -72,6 +75,7 @@ static void charge(orr_llm_client *client, const orr_llm_reply *reply) {
     spent->usage.out += reply->usage.out;
     spent->usage.reasoning += reply->usage.reasoning;
     spent->usage.known = reply->usage.known;
+    spent->uncounted += reply->usage.known ? 0 : 1;
     spent->dollars_known = spent->dollars_known && reply->usage.known;
     if (e->price_in >= 0 && e->price_out >= 0) {
         double cached = e->price_cached >= 0 ? e->price_cached : e->price_in;
@@ -267,7 +271,7 @@ static void wait_to_retry(orr_llm_client *client, const attempt *a, uint32_t n) 
     double s = orr_llm_retry_after_s(a->response.headers, client->world.unix_s(client->world.user),
                                      most_s);
     if (s < 0) {
-        s = first_wait_s;
+        s = client->first_wait_s;
         for (uint32_t i = 0; i < n && s < longest_wait_s; i++) {
             s *= 2;
         }
@@ -285,12 +289,14 @@ static void keep_pace(orr_llm_client *client) {
 
 /* ---- record and replay ---------------------------------------------------------------------- */
 
-static void record_reply(orr_llm_client *client, orr_arena *arena, const orr_tree *body) {
+static void record_reply(orr_llm_client *client, orr_arena *arena, const orr_llm_request *request,
+                         const orr_tree *body) {
     if (client->world.record == NULL) {
         return;
     }
     orr_tree *entry = orr_tree_new_map(arena);
     orr_tree_put_text(arena, entry, "kind", "reply");
+    orr_tree_put_bool(arena, entry, "with_tools", request->tool_count > 0); /* experts have none */
     (void)orr_tree_put(arena, entry, "body", orr_tree_copy(arena, body));
     client->world.record(client->world.user, entry);
 }
@@ -405,8 +411,11 @@ orr_llm_failure orr_llm_send(orr_llm_client *client, orr_arena *arena,
         }
     }
     if (failure == ORR_LLM_FINE) {
+        if (client->endpoint.calls == ORR_LLM_CALLS_SCHEMA && request->tool_count > 0) {
+            llm_schema_read(arena, out);
+        }
         charge(client, out);
-        record_reply(client, arena, out->body);
+        record_reply(client, arena, request, out->body);
     } else {
         record_failure(client, arena, failure);
     }

@@ -132,6 +132,7 @@ orr_status orr_llm_find(orr_arena *arena, const char *target, const char *api, c
     *out = (orr_llm_endpoint){.name = stem,
                               .model = model,
                               .stream = true,
+                              .temperature = -1,
                               .price_in = -1,
                               .price_cached = -1,
                               .price_out = -1};

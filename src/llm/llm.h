@@ -21,6 +21,14 @@ typedef struct orr_llm_quirks {
     bool args_are_objects; /* tool arguments come as objects */
 } orr_llm_quirks;
 
+/* How a model is brought to call tools. */
+typedef enum orr_llm_calls {
+    ORR_LLM_CALLS_NATIVE = 0, /* as the interface has it; the model may also talk */
+    ORR_LLM_CALLS_REQUIRED,   /* the same, and every turn must call */
+    ORR_LLM_CALLS_SCHEMA      /* Chat Completions: the answer is one object of a schema, a call */
+} orr_llm_calls;
+const char *orr_llm_calls_name(orr_llm_calls calls);
+
 typedef struct orr_llm_endpoint {
     const char *name; /* "openai", "ollama" ... */
     orr_llm_api api;
@@ -30,6 +38,8 @@ typedef struct orr_llm_endpoint {
     const char *key_from; /* where it was found, to be told */
     orr_llm_quirks quirks;
     bool stream;
+    orr_llm_calls calls;
+    double temperature;                       /* negative: the server's own */
     double price_in, price_cached, price_out; /* dollars per million tokens; negative: unknown */
 } orr_llm_endpoint;
 
@@ -37,6 +47,12 @@ typedef struct orr_llm_endpoint {
  * key_file, ORRERY_API_KEY_FILE, or the provider's environment variables, in that order. */
 orr_status orr_llm_find(orr_arena *arena, const char *target, const char *api, const char *model,
                         const char *key_file, orr_llm_endpoint *out, orr_err *err);
+
+/* The prices of the endpoint's model from a user's file: {as_of, source, prices: [{model, provider,
+ * in, cached_in, out}]}, dollars per million tokens; the first entry that matches, a model may end
+ * in *. ORR_E_NAME when there is none. */
+orr_status orr_llm_find_price(orr_arena *arena, const char *path, orr_llm_endpoint *endpoint,
+                              orr_err *err);
 
 /* ---- conversation --------------------------------------------------------------------------- */
 
@@ -140,7 +156,7 @@ typedef struct orr_llm_spent {
     orr_llm_usage usage;
     double dollars;
     bool dollars_known;
-    uint32_t requests, retries;
+    uint32_t requests, retries, uncounted; /* answers without usage */
     double waited_s;
 } orr_llm_spent;
 
@@ -174,6 +190,7 @@ typedef struct orr_llm_client {
     orr_rng rng; /* jitter of waits */
     uint32_t max_retries;
     double connect_s, total_s, idle_s;
+    double first_wait_s;       /* between retries; doubled each time */
     double start_s, free_at_s; /* paced: not before */
     const orr_tree *replay;    /* recorded replies, in order; NULL: live */
     uint32_t replayed;

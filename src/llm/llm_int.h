@@ -37,6 +37,11 @@ void llm_add_call(orr_arena *arena, orr_llm_reply *out, const char *id, const ch
 const orr_tree *llm_error(orr_arena *arena, const orr_tree *from);
 int64_t llm_int(const orr_tree *map, const char *path);
 
+/* by_schema.c: calls as answers of one schema */
+const char *llm_schema_prompt(orr_arena *arena, const orr_llm_request *request);
+orr_tree *llm_schema_format(orr_arena *arena, const orr_llm_request *request);
+void llm_schema_read(orr_arena *arena, orr_llm_reply *reply);
+
 orr_tree *llm_chat_body(orr_arena *arena, const orr_llm_endpoint *endpoint,
                         const orr_llm_request *request);
 orr_status llm_chat_read(orr_arena *arena, const orr_tree *body, orr_llm_reply *out, orr_err *err);

@@ -43,7 +43,8 @@ static void add_tools(orr_arena *arena, const orr_llm_endpoint *endpoint,
         orr_tree_put_bool(arena, one, "strict", strict);
     }
     if (!endpoint->quirks.no_tool_choice) {
-        orr_tree_put_text(arena, body, "tool_choice", request->must_call ? "required" : "auto");
+        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
+        orr_tree_put_text(arena, body, "tool_choice", must ? "required" : "auto");
     }
     if (!endpoint->quirks.no_parallel) {
         orr_tree_put_bool(arena, body, "parallel_tool_calls", true);
@@ -69,6 +70,9 @@ orr_tree *llm_responses_body(orr_arena *arena, const orr_llm_endpoint *endpoint,
     (void)orr_tree_push(arena, include, orr_tree_new_text(arena, "reasoning.encrypted_content"));
     if (request->max_out_tok > 0) {
         orr_tree_put_int(arena, body, "max_output_tokens", request->max_out_tok);
+    }
+    if (endpoint->temperature >= 0) {
+        orr_tree_put_real(arena, body, "temperature", endpoint->temperature);
     }
     if (endpoint->stream) {
         orr_tree_put_bool(arena, body, "stream", true);

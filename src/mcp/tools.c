@@ -14,11 +14,17 @@ static void tool_name(const orr_tree *command, char out[TOOL_NAME]) {
     }
 }
 
+/* Whoever calls has a language model of its own. That this server reaches none, and so opens no
+ * connection and reads no key, holds for every call, whatever its arguments say. */
+static bool reaches_out(const char *name) {
+    return strncmp(name, "llm", 3) == 0;
+}
+
 static const orr_tree *find_tool(const mcp_session *session, const char *name) {
     for (size_t i = 0; i < orr_tree_size(session->commands); i++) {
         char own[TOOL_NAME];
         tool_name(orr_tree_at(session->commands, i), own);
-        if (strcmp(own, name) == 0) {
+        if (strcmp(own, name) == 0 && !reaches_out(own)) {
             return orr_tree_at(session->commands, i);
         }
     }
@@ -32,7 +38,17 @@ static orr_tree *input_schema(mcp_session *session, const char *command) {
     if (orr_call(session->ctx, "schema", args, session->arena, &envelope, &err) != ORR_OK) {
         return orr_tree_new_map(session->arena);
     }
-    return orr_tree_copy(session->arena, orr_tree_get(envelope, "result"));
+    orr_tree *schema = orr_tree_copy(session->arena, orr_tree_get(envelope, "result"));
+    const orr_tree *properties = orr_tree_get(schema, "properties");
+    orr_tree *kept = orr_tree_new_map(session->arena);
+    for (size_t i = 0; i < orr_tree_size(properties); i++) {
+        if (!reaches_out(orr_tree_key(properties, i))) {
+            (void)orr_tree_put(session->arena, kept, orr_tree_key(properties, i),
+                               orr_tree_copy(session->arena, orr_tree_at(properties, i)));
+        }
+    }
+    (void)orr_tree_put(session->arena, schema, "properties", kept);
+    return schema;
 }
 
 /* Every command answers with the same envelope. */
@@ -55,11 +71,15 @@ static orr_tree *output_schema(orr_arena *arena) {
 }
 
 static bool writes_files(const orr_tree *command) {
+    static const char *const writers[] = {"write",  "svg",        "store",
+                                          "trials", "transcript", "heatmap"};
     const orr_tree *fields = orr_tree_get(command, "fields");
     for (size_t i = 0; i < orr_tree_size(fields); i++) {
         const char *name = orr_tree_text(orr_tree_get(orr_tree_at(fields, i), "name"), "");
-        if (strcmp(name, "write") == 0) {
-            return true;
+        for (size_t k = 0; k < sizeof writers / sizeof *writers; k++) {
+            if (strcmp(name, writers[k]) == 0) {
+                return true;
+            }
         }
     }
     return false;
@@ -73,6 +93,9 @@ mcp_answer mcp_list_tools(mcp_session *session) {
         const orr_tree *command = orr_tree_at(session->commands, i);
         char name[TOOL_NAME];
         tool_name(command, name);
+        if (reaches_out(name)) {
+            continue;
+        }
         orr_tree *tool = orr_tree_push(arena, tools, orr_tree_new_map(arena));
         orr_tree_put_text(arena, tool, "name", name);
         orr_tree_put_text(arena, tool, "description",
@@ -122,6 +145,14 @@ mcp_answer mcp_call_tool(mcp_session *session, const orr_tree *params) {
     const orr_tree *args = given != NULL ? given : orr_tree_new_map(session->arena);
     orr_tree *envelope = NULL;
     orr_err err = {0};
+    for (size_t i = 0; i < orr_tree_size(args); i++) {
+        if (reaches_out(orr_tree_key(args, i))) {
+            err.status = ORR_E_USAGE;
+            (void)snprintf(err.message, sizeof err.message,
+                           "this server reaches no language model");
+            return tool_error(session, &err);
+        }
+    }
     if (orr_call(session->ctx, orr_tree_text(orr_tree_get(command, "name"), ""), args,
                  session->arena, &envelope, &err) != ORR_OK) {
         return tool_error(session, &err);

@@ -195,6 +195,8 @@ char *orr_report_text(orr_arena *arena, const orr_tree *envelope,
         orr_render_next(&page, envelope);
     } else if (strcmp(schema, "orrery.cost/1") == 0) {
         orr_render_cost(&page, envelope);
+    } else if (strcmp(schema, "orrery.llm.doctor/1") == 0) {
+        orr_render_doctor(&page, envelope);
     } else if (strcmp(schema, "orrery.schedule/1") == 0) {
         orr_render_schedule(&page, envelope);
     } else if (strcmp(last_word(schema), ".list/1") == 0) {

@@ -38,6 +38,36 @@ static void add_measurements(orr_page *page, const orr_tree *list) {
     }
 }
 
+void orr_render_doctor(orr_page *page, const orr_tree *envelope) {
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    const orr_tree *checks = orr_tree_get(result, "checks");
+    const orr_tree *quirks = orr_tree_get(result, "quirks");
+    for (size_t i = 0; i < orr_tree_size(checks); i++) {
+        const orr_tree *row = orr_tree_at(checks, i);
+        bool good = orr_tree_bool(orr_tree_get(row, "good"), false);
+        orr_page_ink(page, good ? INK_GOOD : INK_BAD);
+        orr_page_cell(page, good ? "ok" : "no", 4);
+        orr_page_ink(page, INK_PLAIN);
+        orr_page_cell(page, orr_tree_text(orr_tree_get(row, "check"), ""), 28);
+        orr_page_add(page, "%s\n", orr_tree_text(orr_tree_get(row, "said"), ""));
+        if (!good) {
+            orr_page_add(page, "    hint: %s\n", orr_tree_text(orr_tree_get(row, "hint"), ""));
+        }
+    }
+    orr_page_add(page,
+                 "\nquirks of %s:", orr_tree_text(orr_tree_path(envelope, "inputs.provider"), ""));
+    for (size_t i = 0; i < orr_tree_size(quirks); i++) {
+        orr_page_add(page, " %s", orr_tree_text(orr_tree_at(quirks, i), ""));
+    }
+    orr_page_add(page, "%s\n", orr_tree_size(quirks) == 0 ? " none known" : "");
+    if (orr_tree_bool(orr_tree_get(result, "usable"), false)) {
+        orr_page_add(page, "usable, with --llm-calls %s\n",
+                     orr_tree_text(orr_tree_get(result, "llm_calls"), ""));
+    } else {
+        orr_page_add(page, "not usable: %s\n", orr_tree_text(orr_tree_get(result, "why"), ""));
+    }
+}
+
 void orr_render_investigation(orr_page *page, const orr_tree *result) {
     const orr_tree *run = orr_tree_get(result, "investigation");
     if (run == NULL) {

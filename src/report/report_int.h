@@ -40,6 +40,7 @@ void orr_render_schedule(orr_page *page, const orr_tree *envelope);
 void orr_render_memory(orr_page *page, const orr_tree *envelope);
 void orr_render_validate(orr_page *page, const orr_tree *envelope);
 void orr_render_tune(orr_page *page, const orr_tree *envelope);
+void orr_render_doctor(orr_page *page, const orr_tree *envelope);
 void orr_render_investigation(orr_page *page, const orr_tree *result); /* nothing without one */
 void orr_render_evaluate(orr_page *page, const orr_tree *envelope);
 void orr_render_neighbors(orr_page *page, const orr_tree *envelope);

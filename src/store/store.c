@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-enum { SCHEMA_VERSION = 1, APPLICATION_ID = 0x4f525259 /* "ORRY" */, BUSY_MS = 5000 };
+enum { SCHEMA_VERSION = 2, APPLICATION_ID = 0x4f525259 /* "ORRY" */, BUSY_MS = 5000 };
 enum { MAX_STATE_BYTES = 256 << 20, MAX_JSONL_BYTES = 256 << 20 };
 
 struct orr_store {
@@ -58,20 +58,7 @@ static orr_status number(orr_store *store, const char *sql, int *out, orr_err *e
     return code == SQLITE_OK ? ORR_OK : refuse(store, code, err);
 }
 
-static orr_status set_up(orr_store *store, orr_err *err) {
-    int application = 0, version = 0, tables = 0;
-    ORR_TRY(number(store, "PRAGMA application_id", &application, err));
-    ORR_TRY(number(store, "PRAGMA user_version", &version, err));
-    ORR_TRY(number(store, "SELECT count(*) FROM sqlite_master", &tables, err));
-    if ((tables > 0 && application != APPLICATION_ID) || version > SCHEMA_VERSION) {
-        return orr_fail(err, ORR_E_SCHEMA, "%s: is %s", store->path,
-                        application == APPLICATION_ID ? "a store of a newer orrery"
-                                                      : "no store of orrery");
-    }
-    ORR_TRY(run(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", err));
-    if (version == SCHEMA_VERSION) {
-        return ORR_OK;
-    }
+static orr_status create(orr_store *store, orr_err *err) {
     return run(store,
                "BEGIN IMMEDIATE;"
                "CREATE TABLE IF NOT EXISTS trial (id INTEGER PRIMARY KEY, search TEXT NOT NULL,"
@@ -83,6 +70,34 @@ static orr_status set_up(orr_store *store, orr_err *err) {
                "PRAGMA user_version = 1;"
                "COMMIT;",
                err);
+}
+
+/* Version 2: what was said of a trial. */
+static orr_status upgrade(orr_store *store, orr_err *err) {
+    return run(store,
+               "BEGIN IMMEDIATE;"
+               "ALTER TABLE trial ADD COLUMN verdict TEXT;"
+               "ALTER TABLE trial ADD COLUMN why TEXT;"
+               "PRAGMA user_version = 2;"
+               "COMMIT;",
+               err);
+}
+
+static orr_status set_up(orr_store *store, orr_err *err) {
+    int application = 0, version = 0, tables = 0;
+    ORR_TRY(number(store, "PRAGMA application_id", &application, err));
+    ORR_TRY(number(store, "PRAGMA user_version", &version, err));
+    ORR_TRY(number(store, "SELECT count(*) FROM sqlite_master", &tables, err));
+    if ((tables > 0 && application != APPLICATION_ID) || version > SCHEMA_VERSION) {
+        return orr_fail(err, ORR_E_SCHEMA, "%s: is %s", store->path,
+                        application == APPLICATION_ID ? "a store of a newer orrery"
+                                                      : "no store of orrery");
+    }
+    ORR_TRY(run(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", err));
+    if (version < 1) {
+        ORR_TRY(create(store, err));
+    }
+    return version < 2 ? upgrade(store, err) : ORR_OK;
 }
 
 orr_status orr_store_open(const char *path, orr_store **out, orr_err *err) {
@@ -116,7 +131,7 @@ orr_status orr_store_add_trial(orr_store *store, uint64_t search, const orr_tria
     sqlite3_stmt *s = NULL;
     ORR_TRY(prepare(store,
                     "INSERT INTO trial (search, kind, plan, tokens_per_s_per_gpu, step_s,"
-                    " need_bytes, at_s) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    " need_bytes, at_s, verdict, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                     search, &s, err));
     (void)sqlite3_bind_text(s, 2, trial->kind, -1, SQLITE_STATIC);
     (void)sqlite3_bind_text(s, 3, trial->plan, -1, SQLITE_STATIC);
@@ -124,6 +139,8 @@ orr_status orr_store_add_trial(orr_store *store, uint64_t search, const orr_tria
     (void)sqlite3_bind_double(s, 5, trial->step_s);
     (void)sqlite3_bind_double(s, 6, trial->need_bytes);
     (void)sqlite3_bind_double(s, 7, trial->at_s);
+    (void)sqlite3_bind_text(s, 8, trial->verdict, -1, SQLITE_STATIC); /* NULL stays NULL */
+    (void)sqlite3_bind_text(s, 9, trial->why, -1, SQLITE_STATIC);
     return finish(store, s, err);
 }
 
@@ -133,15 +150,35 @@ static void add_number(orr_text *text, const char *key, double value) {
     orr_text_format(text, ",\"%s\":%s", key, digits);
 }
 
+/* The store knows no JSON writer; what it keeps is UTF-8, and only these need care. */
+static void add_quoted(orr_text *text, const char *key, const char *value) {
+    if (value == NULL) {
+        return;
+    }
+    orr_text_format(text, ",\"%s\":\"", key);
+    for (const char *p = value; *p != '\0'; p++) {
+        if (*p == '"' || *p == '\\') {
+            orr_text_addn(text, "\\", 1);
+            orr_text_addn(text, p, 1);
+        } else if ((unsigned char)*p < ' ') {
+            orr_text_format(text, "\\u%04x", (unsigned)(unsigned char)*p);
+        } else {
+            orr_text_addn(text, p, 1);
+        }
+    }
+    orr_text_add(text, "\"");
+}
+
 orr_status orr_store_trials(orr_store *store, orr_arena *arena, uint64_t search, char **jsonl,
                             orr_err *err) {
     static const char *const keys[] = {"tokens_per_s_per_gpu", "step_time_s", "need_bytes", "at_s"};
     sqlite3_stmt *s = NULL;
     orr_text text = orr_text_new(arena, MAX_JSONL_BYTES);
-    ORR_TRY(prepare(store,
-                    "SELECT kind, plan, tokens_per_s_per_gpu, step_s, need_bytes, at_s FROM trial"
-                    " WHERE search = ?1 ORDER BY id",
-                    search, &s, err));
+    ORR_TRY(
+        prepare(store,
+                "SELECT kind, plan, tokens_per_s_per_gpu, step_s, need_bytes, at_s, verdict, why"
+                " FROM trial WHERE search = ?1 ORDER BY id",
+                search, &s, err));
     int code;
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         orr_text_format(&text,
@@ -150,6 +187,8 @@ orr_status orr_store_trials(orr_store *store, orr_arena *arena, uint64_t search,
         for (int i = 0; i < 4; i++) {
             add_number(&text, keys[i], sqlite3_column_double(s, 2 + i));
         }
+        add_quoted(&text, "verdict", (const char *)sqlite3_column_text(s, 6));
+        add_quoted(&text, "why", (const char *)sqlite3_column_text(s, 7));
         orr_text_add(&text, "}\n");
     }
     (void)sqlite3_finalize(s);

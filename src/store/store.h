@@ -23,7 +23,8 @@ typedef struct orr_trial {
                          "device" (measured) */
     const char *plan; /* its keys as JSON */
     double tokens_per_s_per_gpu, step_s, need_bytes;
-    double at_s; /* since the search began */
+    double at_s;               /* since the search began */
+    const char *verdict, *why; /* "fits", rules broken ...; the reason given. NULL: none */
 } orr_trial;
 /* `search` is the key of a search: a hash of all it depends on. */
 orr_status orr_store_add_trial(orr_store *store, uint64_t search, const orr_trial *trial,

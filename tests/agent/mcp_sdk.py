@@ -35,7 +35,11 @@ from mcp import Client, MCPError, StdioServerParameters  # noqa: E402
 root = pathlib.Path(__file__).resolve().parent.parent.parent
 # Commands whose example names a file of the user's.
 EVIDENCE = str(root / "tests/data/evidence/layer.json")
-FILES = {"import": {"file": str(root / "tests/data/demo/pretrain_llama3_70b.sh")},
+STUDY = {name: str(root / f"tests/data/study/{name}.{end}")
+         for name, end in (("runs", "csv"), ("models", "json"), ("tiers", "csv"))}
+FILES = {"validate": STUDY, "calibrate": {**STUDY, "stage": "nanotron"},
+         "measure": {"plan": str(root / "tests/data/evidence/target.yaml"), "dry_run": True},
+         "import": {"file": str(root / "tests/data/demo/pretrain_llama3_70b.sh")},
          "evidence_show": {"file": EVIDENCE}, "evidence_merge": {"file": EVIDENCE}}
 
 
@@ -60,6 +64,31 @@ def example(tool):
     return arguments
 
 
+SEARCH = {"model": "mixtral-8x22b", "hardware": "h100", "gpus": 512, "gbs": 2048, "seq": 4096}
+
+
+async def cancels(client):
+    """A search of many seconds ends when its request is given up, and the server answers the next one."""
+    going = anyio.Event()
+
+    async def on_progress(done, total, message):
+        going.set()
+
+    async with anyio.create_task_group() as group:
+        async def search():
+            await client.call_tool("tune", {**SEARCH, "budget": 60}, progress_callback=on_progress)
+
+        group.start_soon(search)
+        with anyio.fail_after(60):
+            await going.wait()
+        given_up = anyio.current_time()
+        group.cancel_scope.cancel()
+    with anyio.fail_after(30):
+        rules = await client.call_tool("rules", {})
+    assert not rules.is_error
+    print(f"  a search was cancelled; the next answer came {anyio.current_time() - given_up:.1f} s later")
+
+
 async def session(mode):
     server = StdioServerParameters(command=str(binary), args=["mcp"], cwd=str(root))
     progress = []
@@ -72,12 +101,16 @@ async def session(mode):
         assert len(tools) >= 15, tools
         called = 0
         for tool in tools:
-            if tool.name in {"validate", "calibrate", "measure"}:  # minutes of work, files of the user's
-                continue
             result = await client.call_tool(tool.name, example(tool.name), progress_callback=on_progress)
             assert not result.is_error, (tool.name, result.content[0].text[:400])
             assert result.structured_content["schema"].startswith("orrery."), tool.name
             called += 1
+        assert called == len(tools)
+        assert not any(tool.name.startswith("llm") for tool in tools)
+        assert not any(key.startswith("llm") for tool in tools for key in tool.input_schema["properties"])
+        refused = await client.call_tool("tune", {**SEARCH, "llm": "http://127.0.0.1:9/v1", "llm_model": "m"})
+        assert refused.is_error and "no language model" in refused.content[0].text
+        await cancels(client)
         wrong = await client.call_tool("project", {"model": "nothing"})
         assert wrong.is_error
         try:
@@ -89,7 +122,7 @@ async def session(mode):
         resources = (await client.list_resources()).resources
         read = await client.read_resource(resources[0].uri)
         assert resources[0].name in read.contents[0].text
-        assert progress and all(done <= total for done, total, _ in progress)
+        assert progress and all(total is None or done <= total for done, total, _ in progress)
         print(f"{mode}: protocol {client.protocol_version}, {called} tools called, "
               f"{len(resources)} resources, {len(progress)} progress messages")
         return client.protocol_version

@@ -270,7 +270,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 check_conversation(api, body)
             except AssertionError as error:
                 server.complaints.append(str(error))
-            if not body.get("tools"):
+            if not server.always and not body.get("tools") and "response_format" not in body:
                 step = {"text": "ready"}
             else:
                 step = server.next_step(body)
@@ -347,6 +347,10 @@ def not_json(self, api, step, body):
     self.answer(200, b"<html>captive portal</html>")
 
 
+def echo_key(self, api, step, body):
+    self.answer(401, api.error("authentication_error", "bad key " + str(self.headers.get("Authorization"))))
+
+
 def hang_up(self, api, step, body):
     self.close_connection = True
     self.connection.shutdown(socket.SHUT_RDWR)
@@ -364,6 +368,7 @@ FAULTS = {
     "529": status(529, "overloaded_error", [("retry-after-ms", "50")]),
     "half": half_a_stream,
     "stream-error": error_in_stream,
+    "echo-key": echo_key,
     "stall": stall,
     "long-line": long_line,
     "endless-line": endless_line,
@@ -375,8 +380,9 @@ FAULTS = {
 class Script:
     """One server with one script. Steps beyond its end repeat the last one, if `repeat` says so."""
 
-    def __init__(self, steps, repeat=False):
+    def __init__(self, steps, repeat=False, always=False):
         self.steps, self.repeat = steps, repeat
+        self.always = always  # also where no tool is offered, which else is an expert's or doctor's question
         self.requests, self.complaints = [], []
         self.lock, self.stalled, self.at = threading.Lock(), threading.Event(), 0
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "doc/doc.h"
-#include "llm/llm.h"
+#include "llm/llm_int.h"
 #include "llm/sse.h"
 
 static bool fold_event(void *user, const char *name, const char *data, size_t length) {
@@ -18,6 +18,7 @@ static void use(orr_arena *arena, orr_llm_api api, const orr_tree *body) {
     if (orr_llm_read(arena, api, body, &reply, &err) != ORR_OK) {
         return;
     }
+    llm_schema_read(arena, &reply); /* the same text as a call */
     orr_llm_endpoint endpoint = {.api = api, .model = "m", .stream = true};
     orr_llm_result results[ORR_LLM_MAX_CALLS];
     for (uint32_t i = 0; i < reply.call_count; i++) {

@@ -140,7 +140,8 @@ static void every_command_is_a_tool_with_a_strict_schema(void **state) {
     fixture *f = (fixture *)*state;
     const orr_tree *tools = orr_tree_path(
         say(f, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"), "result.tools");
-    assert_int_equal(orr_tree_size(tools), orr_tree_size(orr_commands(f->ctx, f->arena)));
+    /* But for the one that asks a language model. */
+    assert_int_equal(orr_tree_size(tools), orr_tree_size(orr_commands(f->ctx, f->arena)) - 1);
     for (size_t i = 0; i < orr_tree_size(tools); i++) {
         const orr_tree *tool = orr_tree_at(tools, i);
         const char *name = text_at(tool, "name");
@@ -148,8 +149,10 @@ static void every_command_is_a_tool_with_a_strict_schema(void **state) {
         assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz_"), strlen(name));
         assert_string_equal(text_at(tool, "inputSchema.type"), "object");
         assert_false(orr_tree_bool(orr_tree_path(tool, "inputSchema.additionalProperties"), true));
+        assert_true(strncmp(name, "llm", 3) != 0);
         const orr_tree *properties = orr_tree_path(tool, "inputSchema.properties");
         for (size_t p = 0; p < orr_tree_size(properties); p++) {
+            assert_true(strncmp(orr_tree_key(properties, p), "llm", 3) != 0);
             assert_non_null(orr_tree_get(orr_tree_at(properties, p), "type"));
         }
         const orr_tree *required = orr_tree_path(tool, "inputSchema.required");
@@ -161,6 +164,21 @@ static void every_command_is_a_tool_with_a_strict_schema(void **state) {
     const orr_tree *again = orr_tree_path(
         say(f, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}"), "result.tools");
     assert_string_equal(orr_write_json(f->arena, again, false), once);
+}
+
+static void no_language_model_is_reached(void **state) {
+    fixture *f = (fixture *)*state;
+    const orr_tree *answer = say(
+        f, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"tune\","
+           "\"arguments\":{" PLAN
+           ",\"llm\":\"http://127.0.0.1:9\",\"llm_key_file\":\"/etc/hostname\"}}}");
+    assert_true(orr_tree_bool(orr_tree_path(answer, "result.isError"), false));
+    assert_non_null(strstr(text_at(answer, "result.content.0.text"), "no language model"));
+    assert_int_equal(
+        error_code(
+            say(f, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
+                   "\"llm_doctor\",\"arguments\":{}}}")),
+        -32602);
 }
 
 static void a_call_answers_twice_the_same(void **state) {
@@ -294,6 +312,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_stateless_era_is_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_command_is_a_tool_with_a_strict_schema, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(no_language_model_is_reached, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_answers_twice_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_can_be_mended_is_a_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(progress_grows_and_a_cancelled_call_is_silent, set_up,

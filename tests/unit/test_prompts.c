@@ -106,6 +106,21 @@ static void keys_in_expert_prompts_exist(void **state) {
             open += skipped + length;
         }
     }
+    /* Every role that can be asked has a prompt, and no other. */
+    uint32_t count = 0;
+    const orr_llm_tool *tools = tools_of(arena, &count);
+    const orr_tree *roles = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(tools[i].name, "ask_expert") == 0) {
+            roles = orr_tree_path(tools[i].schema, "properties.role.enum");
+        }
+    }
+    assert_int_equal(orr_tree_size(roles), 3);
+    for (size_t i = 0; i < orr_tree_size(roles); i++) {
+        assert_non_null(
+            orr_agent_prompt(arena, orr_arena_format(arena, "expert_%s.md",
+                                                     orr_tree_text(orr_tree_at(roles, i), ""))));
+    }
     assert_null(orr_agent_prompt(arena, "no-such-file.md"));
     orr_arena_free(arena);
 }

@@ -73,8 +73,8 @@ static void trials_come_back_in_order(void **state) {
     orr_err err = {0};
     char *text = NULL;
     orr_store *store = open_store();
-    orr_trial one = {"incumbent", "{\"tp\":8}", 100, 2, 1024, 0.5};
-    orr_trial two = {"finalist", "{\"tp\":4}", 120.5, 1.5, 2048, 1};
+    orr_trial one = {"incumbent", "{\"tp\":8}", 100, 2, 1024, 0.5, NULL, NULL};
+    orr_trial two = {"llm", "{\"tp\":4}", 120.5, 1.5, 2048, 1, "fits", "say \"so\"\n\\"};
     assert_int_equal(orr_store_add_trial(store, 9, &one, &err), ORR_OK);
     assert_int_equal(orr_store_add_trial(store, 10, &one, &err), ORR_OK);
     assert_int_equal(orr_store_add_trial(store, 9, &two, &err), ORR_OK);
@@ -82,8 +82,9 @@ static void trials_come_back_in_order(void **state) {
     assert_string_equal(text,
                         "{\"kind\":\"incumbent\",\"plan\":{\"tp\":8},\"tokens_per_s_per_gpu\":100,"
                         "\"step_time_s\":2,\"need_bytes\":1024,\"at_s\":0.5}\n"
-                        "{\"kind\":\"finalist\",\"plan\":{\"tp\":4},\"tokens_per_s_per_gpu\":120.5,"
-                        "\"step_time_s\":1.5,\"need_bytes\":2048,\"at_s\":1}\n");
+                        "{\"kind\":\"llm\",\"plan\":{\"tp\":4},\"tokens_per_s_per_gpu\":120.5,"
+                        "\"step_time_s\":1.5,\"need_bytes\":2048,\"at_s\":1,"
+                        "\"verdict\":\"fits\",\"why\":\"say \\\"so\\\"\\u000a\\\\\"}\n");
     orr_store_close(store);
     orr_arena_free(arena);
 }
