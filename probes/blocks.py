@@ -95,7 +95,7 @@ class Block(nn.Module):
         return F.silu(a) * b
 
     def route(self, x):
-        """Balanced by force: token t goes to experts t, t+1, ... so that every expert has as many."""
+        """Balanced by force: token t goes to experts t, t+1, ..., so that each has as many."""
         shape, flat = x.shape, x.reshape(-1, x.shape[-1])
         weight = torch.softmax(self.router(flat), -1)
         tokens = torch.arange(flat.shape[0], device=x.device)

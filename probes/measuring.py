@@ -1,6 +1,7 @@
 """Timing with warm-up and spread, records of evidence, and time limits."""
 import datetime
 import json
+import os
 import platform
 import signal
 import statistics
@@ -29,6 +30,7 @@ class Probe:
         self.ranks = dist.get_world_size() if dist.is_initialized() else 1
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.records, self.missing = [], []
+        self.sink = None  # path, device, software of the file that is kept up to date
 
     # ---- time
 
@@ -78,11 +80,14 @@ class Probe:
             return work()
         except TooLong:
             self.missing.append({"what": what, "why": f"no end within {self.limit_s:g} s"})
-        except (RuntimeError, NotImplementedError, ValueError, AssertionError) as error:
+        except (RuntimeError, NotImplementedError, ValueError, AssertionError, ImportError,
+                TypeError) as error:
             self.missing.append({"what": what, "why": str(error).split("\n")[0][:200]})
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            if self.sink:  # whatever ends the probe leaves what was measured until then
+                self.write(*self.sink, "everything after " + what)
         return None
 
     def tensor(self, *shape, grad=False):
@@ -90,24 +95,38 @@ class Probe:
 
     # ---- parts
 
-    def layer(self, kind, split, block=None):
-        """A layer as a whole: forward, and backward without recomputation."""
+    def layer(self, kind, split, blocks=None, accumulate=True):
+        """A layer as a whole: forward, and backward without recomputation, in turn as in training.
+
+        Several `blocks` of the kind take turns, so that weights come from memory and not from a
+        cache that one layer alone would fit. accumulate: gradients are added to what is there."""
         tp = split["tp"]
         name = "a layer of width %d" % kind["hidden"]
 
         def work():
-            layer = block or Block(kind, tp)
-            layer = layer.to(self.device, self.dtype)
+            layers = [b.to(self.device, self.dtype) for b in blocks or [Block(kind, tp)]]
             x = self.tensor(split["mbs"], split["seq"] // split["cp"], kind["hidden"], grad=True)
             gradient = torch.ones_like(x)
-            out = [None]
+            ahead, back = [], []
+            for i in range(-2 * len(layers), self.repeats):
+                layer = layers[i % len(layers)]
+                out = [None]
+                if not accumulate:
+                    layer.zero_grad(set_to_none=True)
 
-            def forward():
-                out[0] = layer(x)
+                def forward():
+                    out[0] = layer(x)
 
-            def backward():
-                out[0].backward(gradient)
+                def backward():
+                    out[0].backward(gradient)
 
+                if self.ranks > 1:
+                    dist.barrier()
+                self.sync()
+                took = self.once(forward), self.once(backward)
+                if i >= 0:
+                    ahead.append(took[0])
+                    back.append(took[1])
             fields = {"class": "layer", "op": "layer", "hidden": kind["hidden"],
                       "heads": kind["heads"], "kv_heads": kind.get("kv_heads", kind["heads"]),
                       "head_dim": kind["head_dim"],
@@ -117,8 +136,6 @@ class Probe:
             for size in ("ffn", "experts", "topk", "expert_ffn", "shared_ffn"):
                 if kind.get(size):
                     fields[size] = kind[size]
-            ahead = self.sample(forward)
-            back = self.sample(backward, prepare=forward)
             self.record({**fields, "phase": "forward"}, ahead)
             self.record({**fields, "phase": "backward"}, back)
 
@@ -144,6 +161,9 @@ class Probe:
             b = self.tensor(*count, n, k) if phase == "forward" else self.tensor(*count, k, n)
             a = a.transpose(-1, -2) if phase == "weight_grad" else a
             b = b.transpose(-1, -2) if phase == "forward" else b
+            if one.get("out_bytes") == 8:  # a sum in fp32 is kept beside the product
+                total = torch.zeros(*count, m, n, device=self.device)
+                return (lambda: total.add_(torch.matmul(a, b)),)
             return (lambda: torch.matmul(a, b),)
         if op == "attention":
             shape = (one["batch"], one["heads"])
@@ -194,15 +214,26 @@ class Probe:
         return (lambda: out[0].backward(torch.ones_like(out[0]))), forward
 
     def optimizer(self, fields, parameters):
-        """A step of AdamW over real parameters, recorded as the plan's optimizer."""
+        """A step of AdamW over real parameters, gradients cleared after it, recorded as the plan's
+        optimizer."""
         def work():
             for p in parameters:
                 p.grad = torch.ones_like(p)
             optimizer = torch.optim.AdamW(parameters, lr=1e-6, foreach=True)
-            self.record({k: v for k, v in fields.items() if k != "of_phase"},
-                        self.sample(optimizer.step))
+
+            def step():
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=False)
+
+            self.record({k: v for k, v in fields.items() if k != "of_phase"}, self.sample(step))
 
         self.guarded("optimizer step", work)
+
+    def collective_as(self, one, work):
+        """One that a wrapper of the framework runs, with the copies that it makes."""
+        self.guarded(f"{one['op']} of {one['bytes']} bytes", lambda: self.record(
+            {k: v for k, v in one.items() if k != "name"},
+            self.sample(work, prepare=dist.barrier)))
 
     def collective(self, one, stand_in=1):
         """stand_in: bytes moved by those that the plan counts (2: fp32 in place of 16 bits)."""
@@ -235,7 +266,8 @@ class Probe:
 
     def detail(self):
         if not self.on_gpu:
-            return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+            machine = platform.processor() or platform.machine()
+            return f"{machine}, {torch.get_num_threads()} threads"
         clock = ""
         try:
             clock = f", {torch.cuda.clock_rate(self.device)} MHz"
@@ -243,15 +275,21 @@ class Probe:
             pass  # no management library
         return torch.cuda.get_device_name(self.device) + clock
 
-    def write(self, path, device, software):
+    def write(self, path, device, software, unfinished=None):
+        """unfinished: what is not there yet, for a file that is to be written again."""
         document = {"schema": "orrery.evidence/1",
                     "device": {"name": device, "detail": self.detail()},
                     "software": software,
                     "source": f"probe, torch {torch.__version__}, {self.dtype}",
                     "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
                     "records": self.records}
-        if self.missing:
-            document["missing"] = self.missing
-        with open(path, "w") as file:
+        missing = list(self.missing)
+        if unfinished:
+            missing.append({"what": unfinished, "why": "the probe was ended before its end"})
+        if missing:
+            document["missing"] = missing
+        part = f"{path}.part"
+        with open(part, "w") as file:
             json.dump(document, file, indent=1)
             file.write("\n")
+        os.replace(part, path)

@@ -12,44 +12,34 @@ import torch.distributed as dist
 
 from blocks import Block
 from measuring import DTYPES, Probe
+from megatron_stack import layer as megatron_layer
 
 
-def megatron_layer(kind, split):
-    """A layer of megatron.core with its Transformer Engine spec where there is one."""
-    from megatron.core import parallel_state, tensor_parallel
-    from megatron.core.models.gpt.gpt_layer_specs import (get_gpt_layer_local_spec,
-                                                          get_gpt_layer_with_transformer_engine_spec)
-    from megatron.core.transformer.spec_utils import build_module
-    from megatron.core.transformer.transformer_config import TransformerConfig
-    if not parallel_state.is_initialized():
-        parallel_state.initialize_model_parallel(tensor_model_parallel_size=split["tp"],
-                                                 context_parallel_size=split["cp"],
-                                                 expert_model_parallel_size=split["ep"])
-        tensor_parallel.model_parallel_cuda_manual_seed(1)
-    config = TransformerConfig(
-        num_layers=1, hidden_size=kind["hidden"], num_attention_heads=kind["heads"],
-        num_query_groups=kind.get("kv_heads", kind["heads"]), kv_channels=kind["head_dim"],
-        ffn_hidden_size=kind.get("ffn") or kind["expert_ffn"], gated_linear_unit=bool(kind["gated"]),
-        num_moe_experts=kind.get("experts"), moe_router_topk=kind.get("topk", 2),
-        moe_ffn_hidden_size=kind.get("expert_ffn"), add_bias_linear=False, bf16=True,
-        params_dtype=torch.bfloat16, normalization="RMSNorm",
-        tensor_model_parallel_size=split["tp"], sequence_parallel=bool(split.get("sp")))
-    experts = {"num_experts": kind.get("experts")}
-    try:
-        spec = get_gpt_layer_with_transformer_engine_spec(**experts)
-    except (ImportError, AssertionError):
-        spec = get_gpt_layer_local_spec(**experts)
-    layer = build_module(spec, config=config)
+def titan_layer(kind, split):
+    """A block of TorchTitan's Llama."""
+    from torchtitan.models.llama3.model.args import TransformerModelArgs
+    from torchtitan.models.llama3.model.model import TransformerBlock, precompute_freqs_cis
+    if kind.get("experts") or split["tp"] * split["cp"] * split["ep"] > 1:
+        raise NotImplementedError("this stack runs dense blocks that are not split")
+    args = TransformerModelArgs(dim=kind["hidden"], n_heads=kind["heads"], n_layers=1,
+                                n_kv_heads=kind.get("kv_heads", kind["heads"]),
+                                max_seq_len=split["seq"])
+    block = TransformerBlock(0, args)
+    angles = precompute_freqs_cis(kind["head_dim"], split["seq"], args.rope_theta)
 
     class Turned(torch.nn.Module):
-        """Megatron's sequence comes first."""
+        """With its table of rotations; widths of the feed-forward are the plan's."""
 
         def __init__(self):
             super().__init__()
-            self.layer = layer
+            self.block = block
+            for name, (width_in, width_out) in {
+                    "w1": (kind["hidden"], kind["ffn"]), "w2": (kind["ffn"], kind["hidden"]),
+                    "w3": (kind["hidden"], kind["ffn"])}.items():
+                setattr(block.feed_forward, name, torch.nn.Linear(width_in, width_out, bias=False))
 
         def forward(self, x):
-            return self.layer(x.transpose(0, 1), attention_mask=None)[0].transpose(0, 1)
+            return self.block(x, angles.to(x.device), None)
 
     return Turned()
 
@@ -58,9 +48,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scope", required=True)
-    parser.add_argument("--device", required=True, help="name in the catalog, or of the hardware file")
+    parser.add_argument("--device", required=True, help="name in the catalog, or of the hardware")
     parser.add_argument("--software", default="", help="profile that this stands for")
-    parser.add_argument("--stack", choices=("plain", "megatron"), default="plain")
+    parser.add_argument("--stack", choices=("plain", "megatron", "torchtitan"), default="plain")
     parser.add_argument("--write", required=True)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--limit", type=float, default=60, help="seconds a part")
@@ -78,14 +68,18 @@ def main():
         torch.cuda.set_device(local)
     probe = Probe(f"cuda:{local}" if gpu else "cpu", options.repeats, options.limit,
                   DTYPES.get(options.dtype))
-    if split["tp"] * split["cp"] * split["dp"] != probe.ranks:
+    inner = split["tp"] * split["cp"] * split["dp"]
+    if probe.ranks not in (inner, scope["at_hand"]) or (inner > 1 and probe.ranks != inner):
         parser.error(f"the scope is of {scope['gpus']} ranks, there are {probe.ranks}")
 
+    if probe.rank == 0:
+        probe.sink = options.write, options.device, options.software
     parameters = []
     for kind in scope["layers"]:
         block = None
-        if options.stack == "megatron":
-            block = probe.guarded("a megatron.core layer", lambda k=kind: megatron_layer(k, split))
+        if options.stack != "plain":
+            make = {"megatron": megatron_layer, "torchtitan": titan_layer}[options.stack]
+            block = probe.guarded(f"a layer of {options.stack}", lambda: make(kind, split))
             if block is None:
                 continue
         elif kind.get("experts") and split["ep"] > 1:
@@ -95,7 +89,7 @@ def main():
             probe.missing.append({"what": "a layer", "why": "plain blocks have no cp"})
             continue
         block = block or Block(kind, split["tp"])
-        probe.layer(kind, split, block)
+        probe.layer(kind, split, [block])
         parameters += list(block.parameters())
     shapes = {"tokens": split["mbs"] * split["seq"] // split["cp"], "vocab": scope["vocab"],
               "hidden": scope["hidden"]}

@@ -1,10 +1,12 @@
 """Real PyTorch steps of one and two ranks on gloo against their projections; for
-scripts/hybrid-check, which reads the list of cases that this prints as JSON.
+scripts/hybrid-check, which reads the list of cases that this prints as JSON, one a line.
 
-Each case starts its ranks as processes. They first measure: one layer forward and backward (both
-ranks at once, each with the other's load), the head's and the embedding's ops, the optimizer,
-collectives of the plan's sizes. `orrery project --evidence` takes that. Then the ranks run whole
-steps of more layers: the model split by DDP, FSDP2 or tensor parallelism."""
+Each case starts its ranks as processes. They first measure, both at once, each with the other's
+load: a layer forward and backward, the head's and the embedding's ops, the optimizer, collectives
+of the plan's sizes with the copies that DDP and FSDP make around them, and what part of a reduction
+shows when a backward runs beside it. Then they run whole steps of more layers: split by DDP, by
+FSDP2, or by tensor parallelism with layers of megatron.core. `orrery project --evidence` sees what
+was measured first; nothing of the steps."""
 import argparse
 import json
 import os
@@ -15,19 +17,35 @@ import subprocess
 import sys
 import time
 
+DDP, FSDP, MEGATRON = "ddp", "fsdp", "megatron"
+CONTROLS = [("alone", "small", {"gpus": 1, "gbs": 2})]
 CASES = [
-    ("deeper", "small", {"gpus": 1, "gbs": 2}),
-    ("ddp", "small", {"gpus": 2, "gbs": 4, "sharding": "none"}),
-    ("fsdp", "small", {"gpus": 2, "gbs": 4, "sharding": "fsdp2"}),
-    ("tp", "small", {"gpus": 2, "gbs": 2, "tp": 2, "sp": "off"}),
-    ("ddp", "wide", {"gpus": 2, "gbs": 4, "sharding": "none"}),
-    ("fsdp", "wide", {"gpus": 2, "gbs": 4, "sharding": "fsdp2"}),
-    ("ddp", "deep", {"gpus": 2, "gbs": 4, "sharding": "none"}),
-    ("tp", "wide", {"gpus": 2, "gbs": 2, "tp": 2, "sp": "off"}),
+    (FSDP, "small", {"gbs": 4}),
+    (FSDP, "wide", {"gbs": 4}),
+    (MEGATRON, "small", {"gbs": 2, "tp": 2, "sp": "off"}),
+    (DDP, "small", {"gbs": 4}),
+    (FSDP, "deep", {"gbs": 4}),
+    (FSDP, "moe", {"gbs": 4}),
+    (FSDP, "small", {"gbs": 8}),
+    (FSDP, "deep", {"gbs": 8}),
+    (MEGATRON, "wide", {"gbs": 2, "tp": 2, "sp": "off"}),
+    (DDP, "deep", {"gbs": 4}),
+    (FSDP, "wide", {"gbs": 4, "mbs": 2}),
+    (FSDP, "small", {"gbs": 4, "seq": 512}),
+    (MEGATRON, "deep", {"gbs": 2, "tp": 2, "sp": "off"}),
 ]
-# what PyTorch does here, said to the projection: fp32, nothing hidden behind compute on full cores
+SHARDING = {DDP: "none", FSDP: "fsdp2", MEGATRON: "none", "alone": "none"}
+SAME = 1e-4  # of the loss, between one and two ranks
+BUCKET_BYTES = 25 << 20  # of DDP
+TURNS = 3  # layers of a kind that take turns being measured
+# what PyTorch does here, said to the projection: kernels one after the other; {exposed}: measured
 PROFILE = """like: executor
 source: 'PyTorch on gloo, one thread a rank'
+switches:
+  dp_overlap_grads: {{value: yes, evidence: code}}
+time:
+  dp_window_frac: {{value: 1, evidence: code, note: 'buckets go out while the backward runs'}}
+  dp_exposed_min_frac: {{value: {exposed:.4f}, evidence: measured}}
 """
 
 
@@ -40,134 +58,260 @@ def free_port():
 # ---- ranks
 
 
-def worker(options):
-    import torch
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-    from blocks import Block, Model
-    from measuring import Probe
+class Rank:
+    """What one process of a case does."""
 
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    task = json.loads(pathlib.Path(options.task).read_text())
-    keys, scope, ranks = task["keys"], task["scope"]["scope"], task["keys"]["gpus"]
-    if ranks > 1:
-        dist.init_process_group("gloo", rank=options.worker, world_size=ranks)
-    split, target = scope["reduced"], scope["target"]
-    kinds = [{k: v for k, v in kind.items() if k != "stands_for"} for kind in scope["layers"]]
-    counts = [kind["stands_for"] for kind in scope["layers"]]
-    tp, seq = target["tp"], target["seq"]
+    def __init__(self, task, rank):
+        import torch
+        import torch.distributed as dist
+        self.torch, self.dist, self.task, self.rank = torch, dist, task, rank
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+        self.way, self.keys = task["way"], task["keys"]
+        self.ranks = self.keys["gpus"]
+        if self.ranks > 1:
+            dist.init_process_group("gloo", rank=rank, world_size=self.ranks)
+        scope = task["scope"]["scope"]
+        self.split = {**scope["reduced"], "tp": scope["target"]["tp"]}
+        self.tp, self.seq, self.mbs = self.split["tp"], self.split["seq"], self.split["mbs"]
+        self.vocab, self.hidden = scope["vocab"], scope["hidden"]
+        self.kinds = [{k: v for k, v in kind.items() if k != "stands_for"}
+                      for kind in scope["layers"]]
+        self.counts = [kind["stands_for"] for kind in scope["layers"]]
 
-    def model(layers):
-        return Model(kinds, layers, scope["vocab"], tp)
+    # -- models
 
-    def measure():
-        probe = Probe("cpu", task["repeats"], 60)
-        for kind in kinds:
-            probe.layer(kind, {**split, "tp": tp}, Block(kind, tp))
-        shapes = {"tokens": seq, "vocab": scope["vocab"], "hidden": scope["hidden"]}
-        whole = list(model(counts).parameters())
-        for one in task["scope"]["work"]:
+    def model(self):
+        if self.way == MEGATRON:
+            from megatron_stack import Model
+            return Model(self.kinds, self.counts, self.vocab, self.split)
+        from blocks import Model
+        return Model(self.kinds, self.counts, self.vocab)
+
+    def block(self, kind):
+        if self.way == MEGATRON:
+            from megatron_stack import layer
+            return layer(kind, self.split, self.torch.float32)
+        from blocks import Block
+        return Block(kind)
+
+    def shard(self, net):
+        """Units as the projection has them: embedding, each layer, norm and head."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        mesh = init_device_mesh("cpu", (self.ranks,))
+        for unit in (net.embedding, *net.blocks, [net.norm, net.head]):
+            fully_shard(unit, mesh=mesh, reshard_after_forward=True)
+        return fully_shard(net, mesh=mesh)
+
+    def wrapped(self, net):
+        if self.way == DDP:
+            from torch.nn.parallel import DistributedDataParallel
+            return DistributedDataParallel(net, bucket_cap_mb=BUCKET_BYTES >> 20,
+                                           gradient_as_bucket_view=True)
+        return self.shard(net) if self.way == FSDP else net
+
+    # -- evidence
+
+    def gather_as_fsdp(self, one):
+        """The gather of one unit with the copies into and out of its buffer."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        net = self.model()
+        units = {sum(p.numel() for m in modules for p in m.parameters()): modules for modules in
+                 ([net.embedding], [net.blocks[0]], [net.norm, net.head])}
+        modules = units[one["bytes"] // 2]  # the plan counts 16 bits
+        unit = fully_shard(modules if len(modules) > 1 else modules[0],
+                           mesh=init_device_mesh("cpu", (self.ranks,)))
+        unit = unit[0] if isinstance(unit, list) else unit
+
+        def work():
+            unit.unshard()
+            unit.reshard()
+        return work
+
+    def scatter_as_fsdp(self, one):
+        """Gradients into one buffer, the reduction, its mean added to what is there."""
+        torch, dist = self.torch, self.dist
+        net = self.model()
+        units = {sum(p.numel() for p in unit): unit for unit in (
+            list(net.embedding.parameters()), list(net.blocks[0].parameters()),
+            [*net.norm.parameters(), *net.head.parameters()])}
+        gradients = [torch.randn_like(p) for p in units[one["bytes"] // 4]]
+        rows = [-(-g.shape[0] // self.ranks) * (g.numel() // g.shape[0]) for g in gradients]
+        total = torch.zeros(sum(rows))
+
+        def work():
+            flat = torch.empty(self.ranks, sum(rows))
+            torch._chunk_cat(gradients, dim=0, num_chunks=self.ranks, out=flat)
+            part = torch.empty(sum(rows))
+            dist.reduce_scatter_tensor(part, flat.view(-1))
+            part.div_(self.ranks)
+            total.add_(part)
+        return work
+
+    def reduce_as_ddp(self, one):
+        """Bucket by bucket, the mean taken ahead of the sum."""
+        count = one["bytes"] // 4
+        buckets = self.torch.zeros(count).split(BUCKET_BYTES // 4)
+
+        def work():
+            for bucket in buckets:
+                bucket.div_(self.ranks)
+                self.dist.all_reduce(bucket)
+        return work
+
+    def exposed_share(self, probe):
+        """Share of a reduction that a backward beside it does not hide."""
+        block = self.block(self.kinds[0])
+        x = self.torch.randn(self.mbs, self.seq, self.hidden, requires_grad=True)
+        bucket = self.torch.zeros(sum(p.numel() for p in block.parameters()))
+        out = [None]
+
+        def forward():
+            out[0] = block(x).sum()
+            self.dist.barrier()
+
+        def both():
+            reduction = self.dist.all_reduce(bucket, async_op=True)
+            out[0].backward()
+            reduction.wait()
+
+        alone = statistics.median(probe.sample(lambda: out[0].backward(), prepare=forward))
+        moved = statistics.median(probe.sample(lambda: self.dist.all_reduce(bucket),
+                                               prepare=self.dist.barrier))
+        beside = statistics.median(probe.sample(both, prepare=forward))
+        return min(1.0, max(0.0, (beside - alone) / moved))
+
+    def measure_collective(self, probe, one):
+        if self.way == FSDP:
+            made = {"all_gather": self.gather_as_fsdp, "reduce_scatter": self.scatter_as_fsdp}
+            probe.collective_as(one, made[one["op"]](one))
+        elif self.way == DDP and one["op"] == "all_reduce":
+            probe.collective_as(one, self.reduce_as_ddp(one))
+        else:
+            probe.collective(one, 2)  # fp32 here in place of 16 bits
+
+    def measure(self):
+        from measuring import Probe
+        probe = Probe("cpu", self.task["repeats"], 60)
+        for kind, count in zip(self.kinds, self.counts):
+            probe.layer(kind, self.split, [self.block(kind) for _ in range(min(count, TURNS))],
+                        accumulate=self.way != FSDP)
+        shapes = {"tokens": self.mbs * self.seq, "vocab": self.vocab // self.tp,
+                  "hidden": self.hidden}
+        seen = []
+        for one in self.task["scope"]["work"]:
+            if one in seen:
+                continue
+            seen.append(one)
             if one["class"] == "collective":
-                if ranks > 1:
-                    # activations and gathered weights are fp32 here in place of 16 bits;
-                    # gradients are fp32 in both
-                    wide = one["op"] == "reduce_scatter" or keys.get("sharding") == "none"
-                    probe.collective(one, 1 if wide else 2)
+                self.measure_collective(probe, one)
             elif one["name"] == "optimizer":
-                local = whole if keys.get("sharding") != "fsdp2" else [
-                    torch.nn.Parameter(torch.randn((p.numel() + 1) // 2)) for p in whole]
-                probe.optimizer(one, local)
+                probe.optimizer(one, list(self.wrapped(self.model()).parameters()))
             elif one["name"].startswith(("output", "final_norm", "loss", "embedding")):
                 probe.kernel(one, shapes)
-        if options.worker == 0:
-            probe.write(task["evidence"], "cpu-core", task["software"])
+        exposed = self.exposed_share(probe) if self.way == DDP else 1.0
+        if self.rank == 0:
+            probe.write(self.task["evidence"], "cpu-core", self.task["software"])
+        return {"exposed": exposed, "missing": probe.missing}
 
-    def steps():
-        net = model(counts)
-        # one and two ranks must agree: the loss of the same weights on the same batch
-        reference = [p.detach().clone() for p in net.parameters()] if tp == 1 else None
-        if keys.get("sharding") == "none" and ranks > 1:
-            wrapped = DistributedDataParallel(net)
-        elif keys.get("sharding") == "fsdp2":
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-            mesh = init_device_mesh("cpu", (ranks,))
-            for block in net.blocks:
-                fully_shard(block, mesh=mesh)
-            fully_shard(net, mesh=mesh)
-            wrapped = net
-        else:
-            wrapped = net
+    # -- steps
+
+    def steps(self):
+        torch, dist = self.torch, self.dist
+        net = self.model()
+        whole = self.ranks == 1 or self.way in (DDP, FSDP)
+        reference = [p.detach().clone() for p in net.parameters()] if whole else None
+        wrapped = self.wrapped(net)
         optimizer = torch.optim.AdamW(wrapped.parameters(), lr=1e-6, foreach=True)
-        replicas = ranks // tp
-        micro = keys["gbs"] // replicas
-        generator = torch.Generator().manual_seed(7)
-        batch = torch.randint(scope["vocab"], (keys["gbs"], seq + 1), generator=generator)
-        own = batch[options.worker // tp * micro:][:micro] if replicas > 1 else batch
+        replicas = self.ranks // self.tp
+        micro = self.keys["gbs"] // replicas // self.mbs
+        batch = torch.randint(self.vocab, (self.keys["gbs"], self.seq + 1),
+                              generator=torch.Generator().manual_seed(7))
+        own = batch[self.rank // self.tp * micro * self.mbs:][:micro * self.mbs]
 
         def step():
-            optimizer.zero_grad(set_to_none=False)
             total = 0.0
             for i in range(micro):
-                last = i + 1 == micro
-                if isinstance(wrapped, DistributedDataParallel):
-                    wrapped.require_backward_grad_sync = last
-                rows = own[i:i + 1]
+                if self.way == DDP:
+                    wrapped.require_backward_grad_sync = i + 1 == micro
+                rows = own[i * self.mbs:(i + 1) * self.mbs]
                 loss = wrapped(rows[:, :-1], rows[:, 1:]) / micro
                 loss.backward()
                 total += loss.item()
             optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
             return total
 
         losses, samples = [], []
-        for i in range(-2, task["steps"]):
-            if ranks > 1:
+        for i in range(-2, self.task["steps"]):
+            if self.ranks > 1:
                 dist.barrier()
             start = time.perf_counter()
             losses.append(step())
-            if ranks > 1:
+            if self.ranks > 1:
                 dist.barrier()
             if i >= 0:
                 samples.append(time.perf_counter() - start)
         out = {"samples": samples}
-        if ranks > 1 and tp == 1:
+        if self.ranks > 1 and whole:
+            # one and two ranks must agree: the loss of the same weights on the same batch
             mean = torch.tensor(losses[0])
             dist.all_reduce(mean)
-            alone = model(counts)
+            alone = self.model()
             with torch.no_grad():
                 for p, q in zip(alone.parameters(), reference):
                     p.copy_(q)
                 own_loss = sum(alone(batch[i:i + 1, :-1], batch[i:i + 1, 1:]).item()
                                for i in range(len(batch))) / len(batch)
-            out["difference"] = abs(mean.item() / ranks - own_loss) / abs(own_loss)
-        pathlib.Path(f"{options.task}.{options.worker}").write_text(json.dumps(out))
+            out["difference"] = abs(mean.item() / self.ranks - own_loss) / abs(own_loss)
+        return out
 
-    {"measure": measure, "steps": steps}[options.stage]()
-    if ranks > 1:
-        dist.destroy_process_group()
+
+def worker(options):
+    task = json.loads(pathlib.Path(options.task).read_text())
+    rank = Rank(task, options.worker)
+    out = rank.measure()
+    out["steps"] = [rank.steps() for _ in range(task["repetitions"])]
+    pathlib.Path(f"{options.task}.{options.worker}").write_text(json.dumps(out))
+    if rank.ranks > 1:
+        rank.dist.destroy_process_group()
 
 
 # ---- driver
 
 
-def launch(task, stage, ranks, limit_s):
+def launch(task, ranks, limit_s):
+    # freed memory is kept, as a device's allocator does: no new pages in every step
     env = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
-               OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-    children = [subprocess.Popen([sys.executable, __file__, "--worker", str(r), "--stage", stage,
-                                  "--task", str(task)], env=env, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.PIPE, text=True) for r in range(ranks)]
+               OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONWARNINGS="ignore",
+               MALLOC_TRIM_THRESHOLD_=str(1 << 34), MALLOC_MMAP_THRESHOLD_=str(1 << 34),
+               MALLOC_TOP_PAD_=str(64 << 20))
+    children = []
+    for rank in range(ranks):
+        errors = open(f"{task}.{rank}.err", "w")  # a pipe that nobody reads would fill
+        children.append(subprocess.Popen([sys.executable, __file__, "--worker", str(rank),
+                                          "--task", str(task)], env=env,
+                                         stdout=subprocess.DEVNULL, stderr=errors))
+        errors.close()
     try:
         deadline = time.monotonic() + limit_s
-        for child in children:
-            _, errors = child.communicate(timeout=max(1, deadline - time.monotonic()))
-            if child.returncode != 0:
-                sys.exit(f"{stage} of {task}: exit {child.returncode}\n{errors[-1500:]}")
-    except subprocess.TimeoutExpired:
-        sys.exit(f"{stage} of {task}: no end within {limit_s} s")
+        while any(child.poll() is None for child in children):
+            failed = [r for r, child in enumerate(children) if child.poll() not in (None, 0)]
+            if failed:
+                break
+            if time.monotonic() > deadline:
+                sys.exit(f"{task}: no end within {limit_s} s")
+            time.sleep(0.05)
+        for rank, child in enumerate(children):
+            if child.poll() not in (None, 0):
+                text = pathlib.Path(f"{task}.{rank}.err").read_text()
+                sys.exit(f"{task}: rank {rank} left with {child.returncode}\n{text[-1500:]}")
     finally:
         for child in children:
             child.kill()
+            child.wait()
 
 
 def orrery(options, *arguments):
@@ -178,32 +322,37 @@ def orrery(options, *arguments):
     return json.loads(done.stdout)["result"]
 
 
-def run_case(options, folder, name, model, keys):
-    software = folder / "torch-gloo.yaml"
-    software.write_text(PROFILE)
-    plan = folder / f"torch-{name}-{model}.yaml"
+def run_case(options, folder, way, model, keys):
+    keys = {"gpus": 2, "mbs": 1, "seq": 256, "sharding": SHARDING[way], **keys}
+    name = "-".join(["torch", way, model] + [f"{k}{keys[k]}" for k in ("gbs", "mbs", "seq")])
+    software, plan = folder / "torch-gloo.yaml", folder / f"{name}.yaml"
+    software.write_text(PROFILE.format(exposed=1))
     plan.write_text("".join(f"{k}: {v}\n" for k, v in {
         "model": folder / f"{model}.yaml", "hardware": folder / "cpu.yaml", "software": software,
-        "mbs": 1, "seq": 256, "recompute": "none", **keys}.items()))
+        "overlap": "dp" if way == DDP else "none", "recompute": "none", **keys}.items()))
     scope = orrery(options, "measure", "--plan", plan, "--gpus", keys["gpus"], "--dry-run")
-    task, evidence = folder / f"torch-{name}-{model}.json", folder / f"torch-{name}-{model}-ev.json"
-    task.write_text(json.dumps({"keys": keys, "scope": scope, "evidence": str(evidence),
-                                "software": "torch-gloo", "repeats": 10, "steps": 5}))
-    launch(task, "measure", keys["gpus"], 240)
+    task, evidence = folder / f"{name}.task", folder / f"{name}.json"
+    task.write_text(json.dumps({"way": way, "keys": keys, "scope": scope, "repeats": 12,
+                                "evidence": str(evidence), "software": "torch-gloo", "steps": 5,
+                                "repetitions": options.repetitions}))
+    launch(task, keys["gpus"], 240)
+    ranks = [json.loads(pathlib.Path(f"{task}.{r}").read_text()) for r in range(keys["gpus"])]
+    missing = [m for r in ranks for m in r["missing"]]
+    if missing:
+        sys.exit(f"{name}: could not measure {missing[0]['what']}: {missing[0]['why']}")
+    exposed = statistics.mean(r["exposed"] for r in ranks)
+    software.write_text(PROFILE.format(exposed=exposed))
     projected = orrery(options, "project", plan, "--evidence", evidence)
-    medians, differences = [], []
-    for _ in range(options.repetitions):
-        launch(task, "steps", keys["gpus"], 240)
-        ranks = [json.loads(pathlib.Path(f"{task}.{r}").read_text()) for r in range(keys["gpus"])]
-        medians.append(statistics.median(max(s) for s in zip(*[r["samples"] for r in ranks])))
-        differences += [r["difference"] for r in ranks if "difference" in r]
-    if differences and max(differences) > 1e-4:
+    medians = [statistics.median(max(s) for s in zip(*[r["steps"][i]["samples"] for r in ranks]))
+               for i in range(options.repetitions)]
+    differences = [s["difference"] for r in ranks for s in r["steps"] if "difference" in s]
+    if differences and not max(differences) < SAME:
         sys.exit(f"{name}: the loss of two ranks is off by {max(differences):g}")
     real_s = statistics.median(medians)
-    return {"case": name, "model": model, "by": "torch", "ranks": keys["gpus"],
+    return {"case": way, "model": model, "keys": keys, "by": "torch", "ranks": keys["gpus"],
             "projected_s": projected["step_time_s"], "real_s": real_s, "samples_s": medians,
             "spread": (max(medians) - min(medians)) / real_s,
-            "error": projected["step_time_s"] / real_s - 1,
+            "error": projected["step_time_s"] / real_s - 1, "exposed": exposed,
             "measured_share": projected["provenance"]["measured_s"] / projected["step_time_s"]}
 
 
@@ -211,18 +360,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--stage", help=argparse.SUPPRESS)
     parser.add_argument("--task", help=argparse.SUPPRESS)
     parser.add_argument("--orrery")
     parser.add_argument("--folder", type=pathlib.Path)
-    parser.add_argument("--cases", type=int, default=len(CASES))
+    parser.add_argument("--cases", type=int, default=len(CONTROLS) + len(CASES))
+    parser.add_argument("--only", help="way, such as fsdp")
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
     if options.worker is not None:
         worker(options)
         return
-    print(json.dumps([run_case(options, options.folder, *case)
-                      for case in CASES[:options.cases]]))
+    cases = [c for c in CONTROLS + CASES if options.only in (None, c[0])]
+    if not all(subprocess.run([sys.executable, "-W", "ignore", "-c", "import megatron.core"],
+                              capture_output=True).returncode == 0
+               for c in cases[:1] if any(c[0] == MEGATRON for c in cases)):
+        cases = [c for c in cases if c[0] != MEGATRON]
+    for case in cases[:options.cases]:
+        print(json.dumps(run_case(options, options.folder, *case)), flush=True)
 
 
 if __name__ == "__main__":

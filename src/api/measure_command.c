@@ -136,6 +136,8 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
         orr_tree_put_text(job->arena, map, "failed", "device"); /* the exit code says so */
     }
     orr_tree_put_real(job->arena, map, "harness_frac", r->harness_frac);
+    orr_tree_put_int(job->arena, map, "runs", r->runs);
+    orr_tree_put_int(job->arena, map, "clock_readings", r->readings);
     static const double QUIET = 0.9;
     if (r->own_frac > 0) {
         orr_tree_put_real(job->arena, map, "own_frac", r->own_frac);

@@ -19,6 +19,7 @@ typedef struct orr_scope {
     const orr_resolved *target;
     const orr_resolved *reduced; /* the part that runs: pp 1, fewer experts where ep is smaller */
     uint32_t gpus;               /* that it runs on, at most those at hand */
+    uint32_t at_hand;            /* replicas are not kept, but their collectives can be run */
 } orr_scope;
 /* gpus: at hand, at least 1. Pure; what it makes lives in arena. */
 void orr_scope_of(orr_arena *arena, const orr_resolved *target, uint32_t gpus, orr_scope *out);
@@ -85,6 +86,8 @@ typedef struct orr_measure_result {
     uint32_t step_samples;
     const double *step_sample_s; /* [step_samples] */
     double harness_frac;         /* own cost of measuring by what was measured */
+    uint32_t runs, readings;     /* of ops, and of the clock for them */
+    uint32_t messages;           /* from the child */
     double own_frac;             /* share of the time with the processor; 0: not known */
 } orr_measure_result;
 

@@ -11,7 +11,7 @@ typedef enum orr_note_kind {
     ORR_NOTE_GAP,    /* text: what, why */
     ORR_NOTE_STEP,   /* record.time_s: one sample of the whole step */
     ORR_NOTE_CHECK,  /* text, value */
-    ORR_NOTE_HARNESS,
+    ORR_NOTE_HARNESS, /* value: share of the time; index: readings; record.samples: runs */
     ORR_NOTE_OWN, /* value: share of the time on the processor */
     ORR_NOTE_DONE
 } orr_note_kind;
@@ -33,6 +33,7 @@ typedef struct orr_measurer {
     orr_linker *linker;
     int channel;
     uint32_t next_index;
+    uint32_t runs, readings; /* of ops, and of the clock for them */
     orr_backend_message message;
 } orr_measurer;
 

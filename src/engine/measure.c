@@ -100,6 +100,7 @@ static void add_gap(collected *c, const char *what, const char *why) {
 static void receive(void *user, const void *message) {
     collected *c = (collected *)user;
     const orr_note *note = (const orr_note *)message;
+    c->out->messages++;
     switch ((orr_note_kind)note->kind) {
     case ORR_NOTE_IDENTITY: c->out->identity = note->identity; break;
     case ORR_NOTE_BEGIN: memcpy(c->doing, note->what, sizeof c->doing); break;
@@ -123,7 +124,11 @@ static void receive(void *user, const void *message) {
         }
         break;
     case ORR_NOTE_OWN: c->out->own_frac = note->value; break;
-    case ORR_NOTE_HARNESS: c->out->harness_frac = note->value; break;
+    case ORR_NOTE_HARNESS:
+        c->out->harness_frac = note->value;
+        c->out->readings = note->index;
+        c->out->runs = note->record.samples;
+        break;
     case ORR_NOTE_DONE: c->done = true; break;
     }
 }

@@ -120,6 +120,8 @@ int orr_run_timed(orr_measurer *m, void *job, double *time_s) {
     double device_s = 0, start_s = orr_os_clock_s();
     int status = m->backend->run(m->self, job, &device_s, &m->message);
     double host_s = orr_os_clock_s() - start_s;
+    m->runs++;
+    m->readings += 2;
     *time_s = m->backend->capabilities & ORR_BACKEND_HAS_CLOCK ? device_s : host_s;
     return status;
 }
@@ -215,7 +217,8 @@ static void note_harness(const orr_measurer *m, const timed *list, uint32_t coun
             ran++;
         }
     }
-    orr_note note = {.kind = ORR_NOTE_HARNESS};
+    orr_note note = {.kind = ORR_NOTE_HARNESS, .index = m->readings};
+    note.record.samples = m->runs;
     note.value = ops_s > 0 ? 2 * ran * (now_s - start_s) / READINGS / ops_s : 0;
     (void)orr_os_send(m->channel, &note, sizeof note);
 }

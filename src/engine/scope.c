@@ -63,7 +63,8 @@ void orr_scope_of(orr_arena *arena, const orr_resolved *target, uint32_t gpus, o
     if (split->ep < plan->split.ep) {
         reduced->model = reduce_experts(arena, target->model, plan->split.ep, split->ep);
     }
-    *out = (orr_scope){.target = target, .reduced = reduced, .gpus = reduced->plan.gpus};
+    *out = (orr_scope){
+        .target = target, .reduced = reduced, .gpus = reduced->plan.gpus, .at_hand = gpus};
 }
 
 /* ---- work ----------------------------------------------------------------------------------- */
@@ -140,8 +141,8 @@ orr_status orr_scope_work(orr_linker *linker, orr_arena *arena, const orr_scope 
     ORR_TRY(orr_link(linker, arena, scope->reduced, NULL, &reduced, err));
     ORR_TRY(orr_link(linker, arena, scope->target, NULL, &target, err));
     add_program(arena, &reduced, out);
-    add_collectives(arena, &target, scope->gpus, out);
-    add_closing(arena, &target, scope->gpus, out);
+    add_collectives(arena, &target, scope->at_hand, out);
+    add_closing(arena, &target, scope->at_hand, out);
     return ORR_OK;
 }
 
@@ -277,6 +278,7 @@ orr_tree *orr_scope_write(orr_arena *arena, const orr_scope *scope) {
     const orr_plan *target = &scope->target->plan, *reduced = &scope->reduced->plan;
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_int(arena, map, "gpus", scope->gpus);
+    orr_tree_put_int(arena, map, "at_hand", scope->at_hand);
     (void)orr_tree_put(arena, map, "target", write_split(arena, target));
     (void)orr_tree_put(arena, map, "reduced", write_split(arena, reduced));
     write_layers(arena, scope, map);
@@ -295,8 +297,11 @@ orr_tree *orr_scope_write(orr_arena *arena, const orr_scope *scope) {
                  "narrower products are interpolated or modelled; collectives are modelled at the "
                  "target's size");
     add_restored(arena, list, target->shard.dp > reduced->shard.dp, "data parallelism",
-                 "reduction and gathers are modelled at the target's size, and overlapped as the "
-                 "software does");
+                 (uint64_t)target->shard.dp * target->split.cp * target->split.tp <= scope->at_hand
+                     ? "reduction and gathers are measured alone, and overlapped as the software "
+                       "does"
+                     : "reduction and gathers are modelled at the target's size, and overlapped "
+                       "as the software does");
     add_restored(arena, list, target->recompute.kind != ORR_RECOMPUTE_NONE, "recomputation",
                  "measured forward ops are counted again");
     return map;

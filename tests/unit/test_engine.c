@@ -58,6 +58,42 @@ static void the_part_in_scope_shrinks_pipeline_experts_context_tensor(void **sta
     orr_arena_free(arena);
 }
 
+/* Replicas are not kept, but what runs between them can be measured. */
+static void collectives_between_replicas_at_hand_are_measured(void **state) {
+    (void)state;
+    static const struct {
+        const char *sharding;
+        orr_collective kind;
+    } cases[] = {{"none", ORR_ALL_REDUCE},
+                 {"zero1", ORR_REDUCE_SCATTER},
+                 {"zero1", ORR_ALL_GATHER},
+                 {"fsdp2", ORR_REDUCE_SCATTER},
+                 {"fsdp2", ORR_ALL_GATHER}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_arena *arena = orr_arena_new();
+        const orr_resolved *target = resolve(
+            arena, orr_arena_format(arena, "{model: llama-3.1-8b, hardware: h100, gpus: 2, mbs: 1, "
+                                           "gbs: 2, seq: 4096, sharding: %s}",
+                                    cases[i].sharding));
+        for (uint32_t at_hand = 1; at_hand <= 2; at_hand++) {
+            orr_scope scope;
+            orr_work work;
+            orr_linker *linker = orr_linker_new();
+            orr_scope_of(arena, target, at_hand, &scope);
+            assert_int_equal(scope.gpus, 1);
+            assert_int_equal(orr_scope_work(linker, arena, &scope, &work, NULL), ORR_OK);
+            bool found = false;
+            for (uint32_t w = 0; w < work.count; w++) {
+                found = found || (work.op[w].kind == ORR_OP_COLLECTIVE &&
+                                  work.op[w].sub == cases[i].kind);
+            }
+            assert_int_equal(found, at_hand == 2);
+            orr_linker_free(linker);
+        }
+        orr_arena_free(arena);
+    }
+}
+
 static void experts_never_fall_below_the_top_k(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -200,6 +236,8 @@ static void an_op_without_memory_is_a_gap_and_the_rest_goes_on(void **state) {
     orr_arena_free(arena);
 }
 
+enum { WARM_UP_ROUNDS = 2 };
+
 static void the_null_back_end_shows_the_harness(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -208,6 +246,12 @@ static void the_null_back_end_shows_the_harness(void **state) {
     for (uint32_t i = 0; i < r.evidence->count; i++) {
         assert_true(r.evidence->record[i].time_s < 1e-2);
     }
+    /* what measuring adds, by counts: two readings of the clock an op that is run, and a handful of
+     * messages an op that is listed (begin, prepare, first and last report) besides a few in all */
+    uint32_t listed = r.evidence->count;
+    assert_true(r.runs >= listed * (WARM_UP_ROUNDS + 3));
+    assert_int_equal(r.readings, 2 * r.runs);
+    assert_true(r.messages <= 4 * listed + 8);
     orr_arena_free(arena);
 }
 
@@ -253,6 +297,7 @@ static void what_was_recorded_is_replayed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_part_in_scope_shrinks_pipeline_experts_context_tensor),
+        cmocka_unit_test(collectives_between_replicas_at_hand_are_measured),
         cmocka_unit_test(experts_never_fall_below_the_top_k),
         cmocka_unit_test(wrong_tables_are_refused),
         cmocka_unit_test(a_sound_back_end_measures_everything),
