@@ -74,6 +74,7 @@ def main():
 
     if probe.rank == 0:
         probe.sink = options.write, options.device, options.software
+        probe.write(*probe.sink, "everything")
     parameters = []
     for kind in scope["layers"]:
         block = None

@@ -6,13 +6,13 @@
 
 typedef enum orr_note_kind {
     ORR_NOTE_IDENTITY = 0,
-    ORR_NOTE_BEGIN,  /* text: what starts now, for the message when it never ends */
-    ORR_NOTE_RECORD, /* record; index tells repeated reports of one apart */
-    ORR_NOTE_GAP,    /* text: what, why */
-    ORR_NOTE_STEP,   /* record.time_s: one sample of the whole step */
-    ORR_NOTE_CHECK,  /* text, value */
+    ORR_NOTE_BEGIN,   /* text: what starts now, for the message when it never ends */
+    ORR_NOTE_RECORD,  /* record; index tells repeated reports of one apart */
+    ORR_NOTE_GAP,     /* text: what, why */
+    ORR_NOTE_STEP,    /* record.time_s: one sample of the whole step */
+    ORR_NOTE_CHECK,   /* text, value */
     ORR_NOTE_HARNESS, /* value: share of the time; index: readings; record.samples: runs */
-    ORR_NOTE_OWN, /* value: share of the time on the processor */
+    ORR_NOTE_OWN,     /* value: share of the time on the processor */
     ORR_NOTE_DONE
 } orr_note_kind;
 /* One message from the child. */

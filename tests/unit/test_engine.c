@@ -72,8 +72,9 @@ static void collectives_between_replicas_at_hand_are_measured(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         orr_arena *arena = orr_arena_new();
         const orr_resolved *target = resolve(
-            arena, orr_arena_format(arena, "{model: llama-3.1-8b, hardware: h100, gpus: 2, mbs: 1, "
-                                           "gbs: 2, seq: 4096, sharding: %s}",
+            arena, orr_arena_format(arena,
+                                    "{model: llama-3.1-8b, hardware: h100, gpus: 2, mbs: 1, "
+                                    "gbs: 2, seq: 4096, sharding: %s}",
                                     cases[i].sharding));
         for (uint32_t at_hand = 1; at_hand <= 2; at_hand++) {
             orr_scope scope;
@@ -84,8 +85,8 @@ static void collectives_between_replicas_at_hand_are_measured(void **state) {
             assert_int_equal(orr_scope_work(linker, arena, &scope, &work, NULL), ORR_OK);
             bool found = false;
             for (uint32_t w = 0; w < work.count; w++) {
-                found = found || (work.op[w].kind == ORR_OP_COLLECTIVE &&
-                                  work.op[w].sub == cases[i].kind);
+                found = found ||
+                        (work.op[w].kind == ORR_OP_COLLECTIVE && work.op[w].sub == cases[i].kind);
             }
             assert_int_equal(found, at_hand == 2);
             orr_linker_free(linker);
