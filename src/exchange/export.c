@@ -297,7 +297,9 @@ static const char *normal(orr_arena *arena, const orr_tree *value) {
         for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
             for (size_t i = 0; i < orr_tree_size(value); i++) {
                 bool same = strcmp(orr_tree_text(orr_tree_at(value, i), ""), words[w]) == 0;
-                orr_text_format(&text, same ? "%s%s" : "", text.length > 0 ? "," : "", words[w]);
+                if (same) {
+                    orr_text_format(&text, "%s%s", text.length > 0 ? "," : "", words[w]);
+                }
             }
         }
         if (text.length == 0 && orr_tree_size(value) > 0) {
