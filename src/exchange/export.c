@@ -619,7 +619,11 @@ orr_status orr_export_changes(orr_arena *arena, const char *path, const orr_impo
     }
     for (size_t i = 0; i < orr_tree_size(after); i++) {
         const char *key = orr_tree_key(after, i);
-        if (orr_tree_get(before, key) == NULL) {
+        /* a batch that the file leaves to the framework would follow what changes: it is stated */
+        const char *argument = argument_of(&d, key);
+        bool implied = strcmp(argument, "global-batch-size") == 0 &&
+                       find_stated(input, argument) == NULL && orr_tree_size(d.changes) > 0;
+        if (orr_tree_get(before, key) == NULL || implied) {
             change(&d, key, NULL, orr_tree_at(after, i));
         }
     }

@@ -387,6 +387,84 @@ static void contradictions_are_said(void **state) {
     }
 }
 
+/* The file with its lines edited as the changes say; NULL: one of them cannot be made in place. */
+static const char *edited(orr_arena *arena, const char *text, const orr_tree *changes) {
+    for (size_t i = 0; i < orr_tree_size(changes); i++) {
+        const orr_tree *one = orr_tree_at(changes, i);
+        const char *before = orr_tree_text(orr_tree_get(one, "before"), "");
+        const char *now = orr_tree_text(orr_tree_get(one, "now"), "");
+        const char *at = text;
+        for (int64_t line = orr_tree_int(orr_tree_get(one, "line"), 0); line > 1; line--) {
+            at = strchr(at, '\n') + 1;
+        }
+        const char *found = before[0] != '\0' ? strstr(at, before) : NULL;
+        if (found == NULL || (size_t)(found - at) > strcspn(at, "\n")) {
+            return NULL;
+        }
+        text = orr_arena_format(arena, "%.*s%s%s", (int)(found - text), text, now,
+                                found + strlen(before));
+    }
+    return text;
+}
+
+/* Making the changes makes the file mean the plan that was asked for, and nothing else moves. */
+static void changes_do_what_they_say(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"foreign/nanotron-llama.yaml", "tp", "2"},
+        {"foreign/nanotron-llama.yaml", "recompute", "full"},
+        {"foreign/torchtitan-405b.toml", "tp", "4"},
+        {"foreign/ds-zero3.json", "sharding", "zero2"},
+        {"foreign/bridge-llama3-70b-fp8.yaml", "tp", "8"},
+        {"foreign/bridge-llama3-70b-fp8.yaml", "vpp", "10"},
+        {"foreign/bridge-llama3-70b-fp8.yaml", "precision", "bf16"},
+        {"primus/zero-bubble.yaml", "mbs", "2"},
+        {"scripts/megatron-yaml-flat.yaml", "seq", "512"},
+        {"scripts/megatron-yaml-mixtral.yaml", "ep", "4"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import input, output;
+        orr_err err = {0};
+        const orr_tree *changes = NULL;
+        char *text;
+        size_t length;
+        const char *path = orr_arena_format(arena, ORR_TEST_DIR "/data/%s", cases[i][0]);
+        assert_int_equal(orr_import_file(arena, path, &input, &err), ORR_OK);
+        orr_tree *keys = orr_tree_copy(arena, input.keys);
+        int64_t number;
+        if (orr_parse_int(cases[i][2], &number)) {
+            orr_tree_put_int(arena, keys, cases[i][1], number);
+        } else {
+            orr_tree_put_text(arena, keys, cases[i][1], cases[i][2]);
+        }
+        if (orr_tree_get(keys, "gbs") != NULL) { /* from the degrees, as orr_plan_merge has it */
+            orr_tree_put(arena, keys, "dp", orr_tree_null(arena));
+            orr_tree_put(arena, keys, "micro_batches", orr_tree_null(arena));
+        }
+        assert_int_equal(orr_export_changes(arena, path, &input, keys, &changes, &err), ORR_OK);
+        assert_true(orr_tree_size(changes) > 0);
+        assert_int_equal(orr_file_read(arena, path, &text, &length, &err), ORR_OK);
+        const char *after = edited(arena, text, changes);
+        if (after == NULL) {
+            fail_msg("%s: %s is not made in place: %s", cases[i][0], cases[i][1],
+                     json(arena, changes));
+        }
+        assert_int_equal(orr_import_text(arena, path, after, strlen(after), &output, &err), ORR_OK);
+        for (size_t k = 0; k < orr_tree_size(keys); k++) {
+            const char *key = orr_tree_key(keys, k);
+            const char *want = json(arena, orr_tree_at(keys, k));
+            const char *got = json(arena, orr_tree_get(output.keys, key));
+            bool kept = strcmp(want, "null") != 0 && strcmp(key, "software") != 0;
+            if (kept && strcmp(want, got) != 0) {
+                fail_msg("%s with %s = %s: %s is %s, not %s", cases[i][0], cases[i][1], cases[i][2],
+                         key, got, want);
+            }
+        }
+        orr_arena_free(arena);
+    }
+}
+
 /* A default that changed follows the release, and is listed with the releases when none is given.
  */
 static void defaults_follow_the_release(void **state) {
@@ -551,6 +629,7 @@ int main(void) {
         cmocka_unit_test(unknown_arguments_are_listed),
         cmocka_unit_test(unknown_settings_are_never_passed_over),
         cmocka_unit_test(contradictions_are_said),
+        cmocka_unit_test(changes_do_what_they_say),
         cmocka_unit_test(defaults_follow_the_release),
         cmocka_unit_test(keys_know_their_place),
         cmocka_unit_test(launchers_give_the_number_of_gpus),
