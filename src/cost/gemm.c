@@ -214,13 +214,13 @@ static bool is_empty(const orr_gemm_shape *shape) {
     return !(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->batch > 0);
 }
 
-/* What the power limit adds. */
+/* What the power limit adds, by the time itself. */
 static double throttled(const orr_gemm_constants *c, double best, orr_power power) {
     double held = 1; /* share of the throttle that shows */
     if (power == ORR_POWER_BENCHMARK) {
         held = best / (best + c->throttle_half_s);
     }
-    return best * c->throttle * held;
+    return c->throttle * held;
 }
 
 /* In training the quantising kernel is an op of its own. */
@@ -242,7 +242,8 @@ double orr_gemm_time_s(const orr_gemm_constants *c, const orr_machine *machine,
     problem p = problem_of(c, machine, shape);
     int tile = 0, split = 0;
     double best = search(&p, &tile, &split);
-    return c->start_s + best + throttled(c, best, power) + quantising(c, machine, shape, power);
+    return c->start_s + best * (1 + throttled(c, best, power)) +
+           quantising(c, machine, shape, power);
 }
 
 orr_gemm_parts orr_gemm_explain(const orr_gemm_constants *c, const orr_machine *machine,
@@ -267,6 +268,6 @@ orr_gemm_parts orr_gemm_explain(const orr_gemm_constants *c, const orr_machine *
                             .ramp_s = x.ramp,
                             .reduce_s = x.reduce,
                             .start_s = c->start_s,
-                            .throttle_s = throttled(c, best, power),
+                            .throttle_s = best * throttled(c, best, power),
                             .quantise_s = quantising(c, machine, shape, power)};
 }
