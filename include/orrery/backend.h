@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define ORR_BACKEND_ABI 1u
+#define ORR_BACKEND_ABI 2u
 #define ORR_BACKEND_ENTRY "orr_backend_entry"
 
 typedef enum orr_backend_status {
@@ -65,6 +65,8 @@ typedef struct orr_backend_identity {
     char software[256]; /* libraries with versions */
     double memory_bytes;
     uint32_t rank, ranks;
+    double clock_hz; /* of the device, now; 0: not known */
+    uint32_t slowed; /* not 0: below what was asked for, by power, heat or the board */
 } orr_backend_identity;
 
 typedef struct orr_backend_message {

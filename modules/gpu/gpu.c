@@ -1,9 +1,9 @@
-/* The cuda and hip back ends: products by the vendor's library, memory-bound ops by one streaming
- * kernel compiled at run time, both timed by the device's events.
+/* The cuda and hip back ends: products by the vendor's library (16 bits, fp8 with one scale a
+ * matrix), memory-bound ops and, when asked for, attention by kernels compiled at run time,
+ * collectives between this machine's devices by NCCL or RCCL; timed by the device's events.
  *
- * What it does not run, and says so: attention (a kernel of its own would say little about those
- * that frameworks use), collectives (sweeps of nccl-tests and rccl-tests are evidence as they are),
- * 8-bit and 4-bit products. The framework probe measures these. */
+ * Own attention has no matrix units, so frameworks are several times faster: without the option
+ * `attention` it is a gap, which the framework probe fills. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,35 +11,7 @@
 
 #include "gpu.h"
 
-enum { WORKSPACE_BYTES = 64 << 20, HEURISTIC_BYTES = 512, BLOCK = 256 };
-
-/* Half of the traffic read, half written, sixteen bytes at a time. */
-static const char STREAM_SOURCE[] =
-    "extern \"C\" __global__ void stream(const float4 *x, float4 *y, unsigned long long n) {\n"
-    "    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;\n"
-    "    if (i < n) {\n"
-    "        float4 v = x[i];\n"
-    "        v.x *= 0.5f; v.y *= 0.5f; v.z *= 0.5f; v.w *= 0.5f;\n"
-    "        y[i] = v;\n"
-    "    }\n"
-    "}\n";
-
-typedef struct gpu {
-    gpu_api api;
-    void *library[GPU_LIBRARIES];
-    int device, version;
-    gpu_handle context, module, stream_kernel, lt, start, end;
-    uintptr_t workspace;
-    bool retained;
-} gpu;
-
-typedef struct gpu_job {
-    orr_backend_op op;
-    uintptr_t buffer[3];
-    gpu_handle desc, layout[3];
-    unsigned char heuristic[HEURISTIC_BYTES]; /* its algorithm comes first */
-    uint64_t vectors;                         /* of sixteen bytes, each way */
-} gpu_job;
+enum { WORKSPACE_BYTES = 64 << 20, BLOCK = 256, FP8 = 3, OPTION_BYTES = 4096, SCALE_BYTES = 256 };
 
 static int say(orr_backend_message *message, int status, const char *what, int code) {
     (void)snprintf(message->text, sizeof message->text, "%s failed with status %d", what, code);
@@ -84,7 +56,7 @@ static int load(gpu *self, const char *options, orr_backend_message *message) {
     return ORR_BACKEND_OK;
 }
 
-static int check_driver(gpu *self, orr_backend_message *message) {
+static int check_driver(gpu *self, int *devices, orr_backend_message *message) {
     const gpu_vendor *vendor = &gpu_this_vendor;
     int code = self->api.init(0), count = 0;
     if (code == 0) {
@@ -100,6 +72,7 @@ static int check_driver(gpu *self, orr_backend_message *message) {
         return ORR_BACKEND_NO_DEVICE;
     }
     code = self->api.device_count(&count);
+    *devices = count;
     if (code != 0 || count == 0) {
         (void)snprintf(message->text, sizeof message->text, "the driver sees no device");
         return ORR_BACKEND_NO_DEVICE;
@@ -112,12 +85,16 @@ static int check_driver(gpu *self, orr_backend_message *message) {
 static void close_gpu(void *pointer) {
     gpu *self = (gpu *)pointer;
     const gpu_api *api = &self->api;
+    gpu_comm_close(self);
+    gpu_clock_close(self);
     if (self->retained) {
         if (self->lt != NULL) {
             (void)api->lt_destroy(self->lt);
         }
-        if (self->module != NULL) {
-            (void)api->module_unload(self->module);
+        for (int i = 0; i < GPU_KERNELS; i++) {
+            if (self->module[i] != NULL) {
+                (void)api->module_unload(self->module[i]);
+            }
         }
         if (self->workspace != 0) {
             (void)api->release(self->workspace);
@@ -138,39 +115,9 @@ static void close_gpu(void *pointer) {
     free(self);
 }
 
-static int compile_stream(gpu *self, orr_backend_message *message) {
+static int start(gpu *self, const char *options, orr_backend_message *message) {
     const gpu_api *api = &self->api;
-    gpu_handle program = NULL;
-    size_t bytes = 0;
-    char *code = NULL;
-    int status = api->program_create(&program, STREAM_SOURCE, "stream", 0, NULL, NULL);
-    if (status == 0) {
-        status = api->program_compile(program, 0, NULL);
-    }
-    if (status == 0) {
-        status = api->program_size(program, &bytes);
-    }
-    if (status == 0) {
-        code = (char *)calloc(1, bytes + 1);
-        status = code == NULL ? -1 : api->program_code(program, code);
-    }
-    if (status == 0) {
-        status = api->module_load(&self->module, code);
-    }
-    if (status == 0) {
-        status = api->module_function(&self->stream_kernel, self->module, "stream");
-    }
-    free(code);
-    if (program != NULL) {
-        (void)api->program_destroy(&program);
-    }
-    return status == 0 ? ORR_BACKEND_OK
-                       : say(message, ORR_BACKEND_NO_DEVICE, "compiling a kernel", status);
-}
-
-static int start(gpu *self, orr_backend_message *message) {
-    const gpu_api *api = &self->api;
-    int status = check_driver(self, message);
+    int devices = 0, status = check_driver(self, &devices, message);
     if (status != ORR_BACKEND_OK) {
         return status;
     }
@@ -181,12 +128,33 @@ static int start(gpu *self, orr_backend_message *message) {
     LOSE(api->event_create(&self->start, 0), "creating an event");
     LOSE(api->event_create(&self->end, 0), "creating an event");
     LOSE(api->lt_create(&self->lt), "opening the library of products");
-    if (api->allocate(&self->workspace, WORKSPACE_BYTES) != 0) {
+    if (api->allocate(&self->workspace, WORKSPACE_BYTES + SCALE_BYTES) != 0) {
         (void)snprintf(message->text, sizeof message->text, "the device has no %d MiB left",
                        WORKSPACE_BYTES >> 20);
         return ORR_BACKEND_NO_MEMORY;
     }
-    return compile_stream(self, message);
+    LOSE(api->fill(self->workspace + WORKSPACE_BYTES, 0x3c, SCALE_BYTES), "filling memory");
+    int compiled = gpu_compile(self, message);
+    if (compiled != ORR_BACKEND_OK) {
+        return compiled;
+    }
+    gpu_clock_open(self, options);
+    return gpu_comm_open(self, options, devices, message);
+}
+
+/* `attention`, or one file that holds all libraries (for tests), or both with a comma. */
+static void read_options(gpu *self, const char *options, char library[OPTION_BYTES]) {
+    static const char OWN[] = "attention";
+    library[0] = '\0';
+    while (options != NULL && *options != '\0') {
+        size_t bytes = strcspn(options, ",");
+        if (bytes == sizeof OWN - 1 && memcmp(options, OWN, bytes) == 0) {
+            self->own_attention = true;
+        } else {
+            (void)snprintf(library, OPTION_BYTES, "%.*s", (int)bytes, options);
+        }
+        options += bytes + (options[bytes] == ',');
+    }
 }
 
 static int open_gpu(const char *options, void **out, orr_backend_message *message) {
@@ -194,9 +162,11 @@ static int open_gpu(const char *options, void **out, orr_backend_message *messag
     if (self == NULL) {
         return ORR_BACKEND_NO_MEMORY;
     }
-    int status = load(self, options, message);
+    char library[OPTION_BYTES];
+    read_options(self, options, library);
+    int status = load(self, library[0] != '\0' ? library : NULL, message);
     if (status == ORR_BACKEND_OK) {
-        status = start(self, message);
+        status = start(self, library[0] != '\0' ? library : NULL, message);
     }
     if (status != ORR_BACKEND_OK) {
         close_gpu(self);
@@ -209,13 +179,23 @@ static int open_gpu(const char *options, void **out, orr_backend_message *messag
 static int identify(void *pointer, orr_backend_identity *out, orr_backend_message *message) {
     gpu *self = (gpu *)pointer;
     size_t free_bytes = 0, total_bytes = 0;
-    *out = (orr_backend_identity){.ranks = 1};
+    *out = (orr_backend_identity){.ranks = (uint32_t)self->ranks};
     LOSE(self->api.device_name(out->device, (int)sizeof out->device, self->device),
          "naming the device");
     LOSE(self->api.memory_info(&free_bytes, &total_bytes), "asking for memory");
     out->memory_bytes = (double)total_bytes;
-    (void)snprintf(out->software, sizeof out->software, "executor %s, driver %d",
-                   gpu_this_vendor.name, self->version);
+    char comm[32] = "", clock[32] = "";
+    if (self->ranks > 1) {
+        (void)snprintf(comm, sizeof comm, ", collectives %d", self->comm_version);
+    }
+    gpu_clock_read(self, &out->clock_hz, &self->slowed);
+    out->slowed = self->slowed;
+    if (out->clock_hz > 0) {
+        (void)snprintf(clock, sizeof clock, ", %.0f MHz", 1e-6 * out->clock_hz);
+    }
+    (void)snprintf(out->software, sizeof out->software, "executor %s, driver %d%s%s%s",
+                   gpu_this_vendor.name, self->version, comm, clock,
+                   self->own_attention ? ", own attention" : "");
     return ORR_BACKEND_OK;
 }
 
@@ -228,6 +208,8 @@ static void drop(void *pointer, void *job) {
         if (own->layout[i] != NULL) {
             (void)self->api.layout_destroy(own->layout[i]);
         }
+    }
+    for (int i = 0; own != NULL && i < GPU_BUFFERS; i++) {
         if (own->buffer[i] != 0) {
             (void)self->api.release(own->buffer[i]);
         }
@@ -238,9 +220,9 @@ static void drop(void *pointer, void *job) {
     free(own);
 }
 
-static int allocate(gpu *self, gpu_job *job, int index, uint64_t bytes,
-                    orr_backend_message *message) {
-    int code = self->api.allocate(&job->buffer[index], bytes > 0 ? bytes : 16);
+int gpu_allocate(gpu *self, uintptr_t *pointer, uint64_t bytes, orr_backend_message *message) {
+    bytes = bytes > 0 ? bytes : 16;
+    int code = self->api.allocate(pointer, bytes);
     if (code == gpu_this_vendor.out_of_memory) {
         return ORR_BACKEND_NO_MEMORY;
     }
@@ -248,7 +230,7 @@ static int allocate(gpu *self, gpu_job *job, int index, uint64_t bytes,
         return say(message, ORR_BACKEND_LOST, "allocating", code);
     }
     /* 0x3c3c is a bf16 of 0.011 and an fp16 of 1.06: neither zero nor large */
-    LOSE(self->api.fill(job->buffer[index], 0x3c, bytes > 0 ? bytes : 16), "filling memory");
+    LOSE(self->api.fill(*pointer, 0x3c, bytes), "filling memory");
     return ORR_BACKEND_OK;
 }
 
@@ -271,6 +253,14 @@ static int make_layout(gpu *self, gpu_job *job, int index, int type, matrix shap
     return ORR_BACKEND_OK;
 }
 
+/* One scale a matrix, in the workspace, whose bytes are those of small positive floats. */
+static int set_scales(gpu *self, gpu_job *job) {
+    const gpu_vendor *vendor = &gpu_this_vendor;
+    uintptr_t scale = self->workspace + WORKSPACE_BYTES;
+    int code = self->api.desc_set(job->desc, vendor->scale_a, &scale, sizeof scale);
+    return code != 0 ? code : self->api.desc_set(job->desc, vendor->scale_b, &scale, sizeof scale);
+}
+
 /* Row-major C[m,n] is column-major C^T[n,m] = B' A': the library's first operand is B. Forward
  * B[n,k] and A[m,k]: T, N. Input gradient B[k,n], A[m,k]: N, N. Weight gradient B[k,n], A[k,m]: N,
  * T. */
@@ -278,21 +268,25 @@ static int plan_gemm(gpu *self, gpu_job *job, orr_backend_message *message) {
     const gpu_vendor *vendor = &gpu_this_vendor;
     const uint64_t *dim = job->op.dim;
     uint64_t m = dim[0], n = dim[1], k = dim[2], batch = dim[3];
-    if (job->op.dtype > 1 || batch > INT32_MAX) {
+    bool fp8 = job->op.dtype == FP8;
+    if ((job->op.dtype > 1 && !fp8) || batch > INT32_MAX) {
         return ORR_BACKEND_UNSUPPORTED;
     }
-    bool forward = job->op.phase == 0, weight = job->op.phase == 2;
-    int type = job->op.dtype == 0 ? vendor->type_bf16 : vendor->type_f16;
-    int out_type = job->op.out_bytes >= 4 ? vendor->type_f32 : type;
+    /* fp8 operands have their depth innermost in every phase: frameworks keep transposed copies */
+    bool forward = job->op.phase == 0 || fp8, weight = job->op.phase == 2 && !fp8;
+    int half = job->op.dtype == 1 ? vendor->type_f16 : vendor->type_bf16;
+    int type = fp8 ? vendor->type_f8 : half;
+    int out_type = job->op.out_bytes >= 4 ? vendor->type_f32 : half;
+    uint64_t each = fp8 ? 1 : 2;
     int op_b = forward ? vendor->op_transpose : vendor->op_none;
     int op_a = weight ? vendor->op_transpose : vendor->op_none;
     matrix b = forward ? (matrix){k, n} : (matrix){n, k};
     matrix a = weight ? (matrix){m, k} : (matrix){k, m};
-    const uint64_t bytes[] = {2 * n * k * batch, 2 * m * k * batch,
+    const uint64_t bytes[] = {each * n * k * batch, each * m * k * batch,
                               (job->op.out_bytes >= 4 ? 4u : 2u) * m * n * batch};
     int status = ORR_BACKEND_OK;
     for (int i = 0; i < 3 && status == ORR_BACKEND_OK; i++) {
-        status = allocate(self, job, i, bytes[i], message);
+        status = gpu_allocate(self, &job->buffer[i], bytes[i], message);
     }
     const matrix shapes[] = {b, a, {n, m}};
     for (int i = 0; i < 3 && status == ORR_BACKEND_OK; i++) {
@@ -307,6 +301,9 @@ static int plan_gemm(gpu *self, gpu_job *job, orr_backend_message *message) {
          "describing a product");
     LOSE(self->api.desc_set(job->desc, vendor->transpose_b, &op_a, sizeof op_a),
          "describing a product");
+    if (fp8) {
+        LOSE(set_scales(self, job), "setting scales");
+    }
     gpu_handle preference = NULL;
     uint64_t workspace = WORKSPACE_BYTES;
     int found = 0;
@@ -332,8 +329,10 @@ static int plan_memory(gpu *self, gpu_job *job, orr_backend_message *message) {
     if (job->vectors / BLOCK > UINT32_MAX / 2) {
         return ORR_BACKEND_UNSUPPORTED;
     }
-    int status = allocate(self, job, 0, 16 * job->vectors, message);
-    return status == ORR_BACKEND_OK ? allocate(self, job, 1, 16 * job->vectors, message) : status;
+    int status = gpu_allocate(self, &job->buffer[0], 16 * job->vectors, message);
+    return status == ORR_BACKEND_OK
+               ? gpu_allocate(self, &job->buffer[1], 16 * job->vectors, message)
+               : status;
 }
 
 static int prepare(void *pointer, const orr_backend_op *op, void **out,
@@ -349,6 +348,10 @@ static int prepare(void *pointer, const orr_backend_op *op, void **out,
         status = plan_gemm(self, job, message);
     } else if (op->kind == ORR_BACKEND_MEMORY) {
         status = plan_memory(self, job, message);
+    } else if (op->kind == ORR_BACKEND_COLLECTIVE) {
+        status = gpu_plan_collective(self, job, message);
+    } else if (op->kind == ORR_BACKEND_ATTENTION && self->own_attention) {
+        status = gpu_plan_attention(self, job, message);
     } else {
         (void)snprintf(message->text, sizeof message->text,
                        "the %s back end does not run it: the framework probe does",
@@ -363,6 +366,12 @@ static int prepare(void *pointer, const orr_backend_op *op, void **out,
 }
 
 static int enqueue(gpu *self, gpu_job *job) {
+    if (job->op.kind == ORR_BACKEND_COLLECTIVE) {
+        return gpu_collective(self, job);
+    }
+    if (job->op.kind == ORR_BACKEND_ATTENTION) {
+        return gpu_attention(self, job);
+    }
     if (job->op.kind != ORR_BACKEND_MEMORY) {
         static const float ONE = 1, NONE = 0;
         const float *beta = job->op.out_bytes == 8 ? &ONE : &NONE;
@@ -376,8 +385,8 @@ static int enqueue(gpu *self, gpu_job *job) {
     for (uint64_t i = 0; i < kernels && each > 0 && code == 0; i++) {
         uintptr_t x = job->buffer[0] + 16 * i * each, y = job->buffer[1] + 16 * i * each;
         void *arguments[] = {&x, &y, &each};
-        code = self->api.launch(self->stream_kernel, (unsigned)((each + BLOCK - 1) / BLOCK), 1, 1,
-                                BLOCK, 1, 1, 0, NULL, arguments, NULL);
+        code = self->api.launch(self->kernel[GPU_STREAM], (unsigned)((each + BLOCK - 1) / BLOCK), 1,
+                                1, BLOCK, 1, 1, 0, NULL, arguments, NULL);
     }
     return code;
 }
@@ -400,7 +409,7 @@ static int meet(void *pointer, orr_backend_message *message) {
 }
 
 static orr_backend table = {.abi = ORR_BACKEND_ABI,
-                            .capabilities = ORR_BACKEND_HAS_CLOCK,
+                            .capabilities = ORR_BACKEND_HAS_CLOCK | ORR_BACKEND_HAS_RANKS,
                             .open = open_gpu,
                             .identify = identify,
                             .prepare = prepare,

@@ -68,7 +68,43 @@ typedef struct gpu_api {
                   size_t workspace_bytes, gpu_handle stream);
 } gpu_api;
 
+/* NCCL, which RCCL mirrors by name. Element type and operation as nccl.h numbers them. */
+typedef struct gpu_comm_api {
+    int (*version)(int *version);
+    int (*init_all)(gpu_handle *comm, int count, const int *devices);
+    int (*destroy)(gpu_handle comm);
+    int (*group_start)(void);
+    int (*group_end)(void);
+    int (*all_reduce)(uintptr_t in, uintptr_t out, size_t count, int type, int op, gpu_handle comm,
+                      gpu_handle stream);
+    int (*all_gather)(uintptr_t in, uintptr_t out, size_t each, int type, gpu_handle comm,
+                      gpu_handle stream);
+    int (*reduce_scatter)(uintptr_t in, uintptr_t out, size_t each, int type, int op,
+                          gpu_handle comm, gpu_handle stream);
+    int (*broadcast)(uintptr_t in, uintptr_t out, size_t count, int type, int root, gpu_handle comm,
+                     gpu_handle stream);
+    int (*send)(uintptr_t in, size_t count, int type, int peer, gpu_handle comm, gpu_handle stream);
+    int (*receive)(uintptr_t out, size_t count, int type, int peer, gpu_handle comm,
+                   gpu_handle stream);
+} gpu_comm_api;
+
+typedef struct gpu_nv_clock_api {
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*device)(unsigned index, gpu_handle *device);
+    int (*clock)(gpu_handle device, int type, unsigned *mhz);
+    int (*reasons)(gpu_handle device, unsigned long long *reasons);
+} gpu_nv_clock_api;
+typedef struct gpu_amd_clock_api {
+    int (*init)(uint64_t flags);
+    int (*shutdown)(void);
+    int (*clock)(uint32_t device, int type, void *frequencies);
+} gpu_amd_clock_api;
+
 enum { GPU_LIBRARIES = 3, GPU_ENTRIES = sizeof(gpu_api) / sizeof(void (*)(void)) };
+enum { GPU_MAX_DEVICES = 16, GPU_BUFFERS = 2 * GPU_MAX_DEVICES, GPU_HEURISTIC_BYTES = 512 };
+/* In the order of kernels.inc. */
+enum { GPU_STREAM = 0, GPU_ATTEND, GPU_ATTEND_DQ, GPU_ATTEND_DKV, GPU_KERNELS };
 
 /* What differs between vendors. */
 typedef struct gpu_vendor {
@@ -82,7 +118,54 @@ typedef struct gpu_vendor {
     int transpose_a, transpose_b, op_none, op_transpose; /* of a product's description */
     int batch_count, batch_stride;                       /* of a matrix's layout */
     int workspace;                                       /* of a preference */
+    int type_f8, scale_a, scale_b; /* e4m3, and where a product finds its scales */
+    const char *comm_library[3], *clock_library[3], *clock_entry[5];
+    bool counts_reasons; /* NVML; else ROCm SMI */
 } gpu_vendor;
 extern const gpu_vendor gpu_this_vendor;
+
+typedef struct gpu {
+    gpu_api api;
+    void *library[GPU_LIBRARIES], *comm_library, *clock_library;
+    int device, version, comm_version, ranks;
+    gpu_handle context, lt, start, end;
+    gpu_handle module[GPU_KERNELS], kernel[GPU_KERNELS];
+    gpu_handle peer[GPU_MAX_DEVICES], comm[GPU_MAX_DEVICES]; /* contexts, communicators */
+    gpu_comm_api comm_api;
+    union {
+        gpu_nv_clock_api nv;
+        gpu_amd_clock_api amd;
+    } clock_api;
+    uintptr_t workspace;
+    bool retained, has_clock, slowed;
+    bool own_attention; /* asked for: see kernels.inc */
+} gpu;
+
+typedef struct gpu_job {
+    orr_backend_op op;
+    uintptr_t buffer[GPU_BUFFERS];
+    gpu_handle desc, layout[3];
+    unsigned char heuristic[GPU_HEURISTIC_BYTES]; /* its algorithm comes first */
+    uint64_t vectors;                             /* of sixteen bytes, each way */
+    uint64_t elements;                            /* of a collective, on every rank */
+} gpu_job;
+
+/* 0 or a status that is not OK; filled with 0x3c, a bf16 of .011. */
+int gpu_allocate(gpu *self, uintptr_t *pointer, uint64_t bytes, orr_backend_message *message);
+int gpu_compile(gpu *self, orr_backend_message *message);
+
+int gpu_plan_attention(gpu *self, gpu_job *job, orr_backend_message *message);
+int gpu_attention(gpu *self, gpu_job *job);
+
+/* Not an error when the library or a second device is missing: one rank. */
+int gpu_comm_open(gpu *self, const char *options, int devices, orr_backend_message *message);
+void gpu_comm_close(gpu *self);
+int gpu_plan_collective(gpu *self, gpu_job *job, orr_backend_message *message);
+int gpu_collective(gpu *self, const gpu_job *job);
+
+void gpu_clock_open(gpu *self, const char *options);
+void gpu_clock_close(gpu *self);
+/* 0: not known. slowed: below what was asked for, by power, heat or the board. */
+void gpu_clock_read(gpu *self, double *clock_hz, bool *slowed);
 
 #endif

@@ -1,6 +1,6 @@
 /* Names and values of one vendor; built once with GPU_CUDA and once with GPU_HIP.
  * CUDA: cuda.h, nvrtc.h, cublasLt.h of CUDA 12 and 13. HIP: hip_runtime_api.h, hiprtc.h,
- * hipblaslt.h of ROCm 6. */
+ * hipblaslt.h of ROCm 6. Collectives: nccl.h 2, clocks: nvml.h, rocm_smi.h. */
 #include "gpu.h"
 
 enum { DRIVER = 0, COMPILER = 1, PRODUCTS = 2 };
@@ -71,6 +71,14 @@ const gpu_vendor gpu_this_vendor = {
     .batch_count = 5,
     .batch_stride = 6,
     .workspace = 1,
+    .type_f8 = 28,
+    .scale_a = 17,
+    .scale_b = 18,
+    .comm_library = {"libnccl.so.2", "libnccl.so"},
+    .clock_library = {"libnvidia-ml.so.1", "libnvidia-ml.so"},
+    .clock_entry = {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByIndex_v2",
+                    "nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+    .counts_reasons = true,
 };
 #else
 const gpu_vendor gpu_this_vendor = {
@@ -132,5 +140,12 @@ const gpu_vendor gpu_this_vendor = {
     .batch_count = 0,
     .batch_stride = 1,
     .workspace = 1,
+    .type_f8 = 28,
+    .scale_a = 5,
+    .scale_b = 6,
+    .comm_library = {"librccl.so.1", "librccl.so"},
+    .clock_library = {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so"},
+    .clock_entry = {"rsmi_init", "rsmi_shut_down", "rsmi_dev_gpu_clk_freq_get"},
+    .counts_reasons = false,
 };
 #endif

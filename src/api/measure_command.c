@@ -131,6 +131,10 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
     orr_tree_put_text(job->arena, map, "software", r->identity.software);
     orr_tree_put_int(job->arena, map, "rank", r->identity.rank);
     orr_tree_put_int(job->arena, map, "ranks", r->identity.ranks);
+    if (r->identity.clock_hz > 0) {
+        orr_tree_put_real(job->arena, map, "clock_hz", r->identity.clock_hz);
+        orr_tree_put_bool(job->arena, map, "slowed", r->identity.slowed != 0);
+    }
     orr_tree_put_int(job->arena, map, "records", r->evidence->count);
     if (r->evidence->count == 0 && r->evidence->step_count == 0 && orr_tree_size(r->gaps) > 0) {
         orr_tree_put_text(job->arena, map, "failed", "device"); /* the exit code says so */

@@ -51,6 +51,24 @@ static int run_parts(orr_measurer *m, const orr_work *work) {
     return status;
 }
 
+/* Clocks as they are after the work; a device that held back is said. */
+static void note_clocks(orr_measurer *m) {
+    orr_backend_identity after = m->identity;
+    orr_backend_message message = {""};
+    if (m->backend->identify(m->self, &after, &message) != ORR_BACKEND_OK) {
+        return;
+    }
+    uint32_t slowed = after.slowed | m->identity.slowed;
+    m->identity = after;
+    m->identity.slowed = slowed;
+    note_identity(m);
+    if (slowed != 0) {
+        orr_note_gap(m, "times at the full clock",
+                     "the device slowed itself down (power, heat or its board): cool it, raise its "
+                     "limit, or lock its clock, and measure again");
+    }
+}
+
 static int body(void *user, int channel) {
     const child_args *args = (const child_args *)user;
     orr_measurer m = {.request = args->request,
@@ -64,6 +82,9 @@ static int body(void *user, int channel) {
         status = m.backend->identify(m.self, &m.identity, &m.message);
         note_identity(&m);
         status = status == ORR_BACKEND_OK ? run_parts(&m, args->work) : status;
+        if (status == ORR_BACKEND_OK) {
+            note_clocks(&m);
+        }
         if (status != ORR_BACKEND_OK) {
             orr_note_gap(&m, "everything after this", orr_backend_reason(status, &m.message));
         }

@@ -4,6 +4,7 @@
  * checked for shapes that fit. ORR_SHIM_FAULT names what goes wrong; shim_live() counts what was
  * created and not destroyed, so that the back ends are checked for leaks through errors too. Built
  * with SHIM_CUDA or SHIM_HIP; with SHIM_HOLE one entry point is missing. */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels_cpu.h"
+
 #ifdef SHIM_CUDA
 #define N(cuda, hip) cuda
 enum { OP_T = 1, TRANSPOSE_A = 3, TRANSPOSE_B = 4, BATCH = 5, STRIDE = 6, VERSION = 13000 };
+enum { SCALE_A = 17, SCALE_B = 18 };
 #else
 #define N(cuda, hip) hip
 enum { OP_T = 112, TRANSPOSE_A = 0, TRANSPOSE_B = 1, BATCH = 0, STRIDE = 1, VERSION = 60443484 };
+enum { SCALE_A = 5, SCALE_B = 6 };
 #endif
 #define API __attribute__((visibility("default")))
-enum { NO_MEMORY = 2, INVALID = 1, MISALIGNED = 7, LAUNCH_FAILED = 719, LOST = 999 };
+enum { FP8 = 28, NO_MEMORY = 2, INVALID = 1, MISALIGNED = 7, LAUNCH_FAILED = 719, LOST = 999 };
 
 typedef struct shape {
     int type;
@@ -29,6 +34,7 @@ typedef struct shape {
 } shape;
 typedef struct product {
     int compute, transpose_a, transpose_b;
+    const float *scale[2];
 } product;
 
 static int live, sticky, launches;
@@ -70,7 +76,7 @@ ENTRY(cuDriverGetVersion, hipDriverGetVersion, (int *version)) {
     return 0;
 }
 ENTRY(cuDeviceGetCount, hipGetDeviceCount, (int *count)) {
-    *count = fault("no-device") ? 0 : 1;
+    *count = fault("no-device") ? 0 : fault("alone") ? 1 : 2;
     return 0;
 }
 ENTRY(cuDeviceGet, hipDeviceGet, (int *device, int ordinal)) {
@@ -86,14 +92,14 @@ ENTRY(cuDevicePrimaryCtxRetain, hipDevicePrimaryCtxRetain, (void **context, int 
     *context = &only;
     live++;
     sticky = launches = 0;
-    return device;
+    return device < 2 ? 0 : INVALID;
 }
 ENTRY(cuCtxSetCurrent, hipCtxSetCurrent, (void *context)) {
     return context == NULL ? INVALID : 0;
 }
 ENTRY(cuDevicePrimaryCtxRelease_v2, hipDevicePrimaryCtxRelease, (int device)) {
     live--;
-    return device;
+    return device < 2 ? 0 : INVALID;
 }
 ENTRY(cuMemGetInfo_v2, hipMemGetInfo, (size_t * free_bytes, size_t *total_bytes)) {
     *free_bytes = *total_bytes = (size_t)1 << 30;
@@ -162,50 +168,95 @@ ENTRY(cuEventDestroy_v2, hipEventDestroy, (void *event)) {
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-static int streaming; /* the one kernel */
+static const char *const kernels[] = {"stream", "attend", "attend_dq", "attend_dkv"};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 ENTRY(cuModuleLoadData, hipModuleLoadData, (void **module, const void *image)) {
-    return strstr((const char *)image, "void stream(") == NULL ? INVALID : make(module, 1);
+    return strstr((const char *)image, "KERNEL void ") == NULL ? INVALID : make(module, 1);
 }
 ENTRY(cuModuleGetFunction, hipModuleGetFunction,
       (void **function, void *module, const char *name)) {
     (void)module;
-    *function = &streaming;
-    return strcmp(name, "stream") == 0 ? 0 : INVALID;
+    for (int i = 0; i < KERNELS; i++) {
+        if (strcmp(name, kernels[i]) == 0) {
+            *function = (void *)(uintptr_t)&kernels[i];
+            return 0;
+        }
+    }
+    return INVALID;
 }
 ENTRY(cuModuleUnload, hipModuleUnload, (void *module)) {
     return unmake(module);
 }
+static int run_stream(unsigned gx, unsigned bx, void **arguments) {
+    uint64_t n = *(uint64_t *)arguments[2];
+    const float4 *x = *(const float4 *const *)arguments[0];
+    float4 *y = *(float4 **)arguments[1];
+    if ((uint64_t)gx * bx < n || (uint64_t)(gx - 1) * bx >= n) {
+        return INVALID;
+    }
+    if (((uintptr_t)x | (uintptr_t)y) % 16 != 0) {
+        return MISALIGNED;
+    }
+    blockDim.x = bx;
+    for (blockIdx.x = 0; blockIdx.x < gx; blockIdx.x++) {
+        for (threadIdx.x = 0; threadIdx.x < bx; threadIdx.x++) {
+            stream(x, y, n);
+        }
+    }
+    return sticky;
+}
+
+/* The first and last blocks of the grid: whether buffers are as large as they are said to be. */
+static int run_attention(ptrdiff_t kernel, unsigned gx, unsigned gy, void **arguments) {
+    const unsigned short *in[5];
+    for (int i = 0; i < 5; i++) {
+        in[i] = *(const unsigned short *const *)arguments[i];
+    }
+    void *out[8];
+    for (int i = 0; i < (kernel == 1 ? 5 : 8); i++) {
+        out[i] = *(void **)arguments[i];
+    }
+    attention_shape s = *(attention_shape *)arguments[kernel == 1 ? 5 : 8];
+    threadIdx.x = 0;
+    blockDim.x = 1;
+    for (int corner = 0; corner < 4; corner++) {
+        blockIdx.x = corner & 1 ? gx - 1 : 0;
+        blockIdx.y = corner >> 1 ? gy - 1 : 0;
+        if (kernel == 1) {
+            attend(in[0], in[1], in[2], (unsigned short *)out[3], (float *)out[4], s);
+        } else if (kernel == 2) {
+            attend_dq(in[0], in[1], in[2], in[3], in[4], (const float *)out[5], (float *)out[6],
+                      (unsigned short *)out[7], s);
+        } else {
+            attend_dkv(in[0], in[1], in[2], in[3], (const float *)out[4], (const float *)out[5],
+                       (unsigned short *)out[6], (unsigned short *)out[7], s);
+        }
+    }
+    return sticky;
+}
+
 ENTRY(cuLaunchKernel, hipModuleLaunchKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
        unsigned shared_bytes, void *stream, void **arguments, void **extra)) {
     (void)shared_bytes;
     (void)stream;
-    uint64_t n = *(uint64_t *)arguments[2];
-    const float *x = *(const float *const *)arguments[0];
-    float *y = *(float **)arguments[1];
-    if (function != &streaming || extra != NULL || gy * gz * by * bz != 1 ||
-        (uint64_t)gx * bx < n || (uint64_t)(gx - 1) * bx >= n) {
+    ptrdiff_t kernel = (const char *const *)function - kernels;
+    if (kernel < 0 || kernel >= KERNELS || extra != NULL || gz * by * bz != 1) {
         return INVALID;
-    }
-    if (((uintptr_t)x | (uintptr_t)y) % 16 != 0) {
-        return MISALIGNED;
     }
     launches++;
     if (fault("sticky") && launches > 20) {
         sticky = LAUNCH_FAILED;
         return sticky;
     }
-    for (uint64_t i = 0; i < 4 * n; i++) {
-        y[i] = 0.5f * x[i];
-    }
-    return sticky;
+    return kernel == 0 ? run_stream(gx, bx, arguments) : run_attention(kernel, gx, gy, arguments);
 }
 
 /* ---- compiler ------------------------------------------------------------------------------- */
 
 typedef struct program {
-    char source[4096];
+    char source[16384];
 } program;
 ENTRY(nvrtcCreateProgram, hiprtcCreateProgram,
       (void **out, const char *source, const char *name, int headers, const char *const *header,
@@ -253,6 +304,10 @@ ENTRY(cublasLtMatmulDescCreate, hipblasLtMatmulDescCreate, (void **desc, int com
 ENTRY(cublasLtMatmulDescSetAttribute, hipblasLtMatmulDescSetAttribute,
       (void *desc, int attribute, const void *value, size_t bytes)) {
     product *own = (product *)desc;
+    if (attribute == SCALE_A || attribute == SCALE_B) {
+        memcpy(&own->scale[attribute == SCALE_B], value, sizeof own->scale[0]);
+        return bytes == sizeof own->scale[0] ? 0 : MISALIGNED;
+    }
     int *member = attribute == TRANSPOSE_A   ? &own->transpose_a
                   : attribute == TRANSPOSE_B ? &own->transpose_b
                                              : NULL;
@@ -317,6 +372,8 @@ static double element(uintptr_t base, const shape *s, uint64_t row, uint64_t col
     float value = 0;
     if (s->type == 0) {
         memcpy(&value, (const char *)base + 4 * at, 4);
+    } else if (s->type == FP8) { /* its size is what is checked */
+        value = (float)((const signed char *)base)[at] / 128;
     } else {
         uint16_t half = 0;
         memcpy(&half, (const char *)base + 2 * at, 2);
@@ -347,7 +404,12 @@ ENTRY(cublasLtMatmul, hipblasLtMatmul,
         sticky = LAUNCH_FAILED;
         return sticky;
     }
-    float by = *(const float *)alpha, keep = *(const float *)beta;
+    int bytes8 = sa->type == FP8 && sb->type == FP8;
+    if (bytes8 && (!ta || tb || own->scale[0] == NULL || own->scale[1] == NULL)) {
+        return MISALIGNED; /* as the libraries refuse it */
+    }
+    float by = *(const float *)alpha * (bytes8 ? *own->scale[0] * *own->scale[1] : 1),
+          keep = *(const float *)beta;
     /* the corners: whether operands and result are as large as they are said to be */
     const uint64_t rows[] = {0, m - 1}, columns[] = {0, n - 1};
     for (int corner = 0; corner < 4; corner++) {
@@ -367,5 +429,156 @@ ENTRY(cublasLtMatmul, hipblasLtMatmul,
         }
     }
     return sticky;
+}
+#endif
+
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+typedef struct communicator {
+    int rank, count;
+} communicator;
+typedef struct posted {
+    int kind, rank, peer;
+    const char *in;
+    char *out;
+    size_t in_bytes, out_bytes;
+} posted;
+enum { ALL_REDUCE = 1, GATHER, SCATTER, BROADCAST, SEND, RECEIVE, MAX_POSTED = 1024, BF16 = 9 };
+static posted post_list[MAX_POSTED];
+static int post_count, in_group;
+
+/* Both vendors' libraries have the same names here. */
+#define BOTH(name, arguments) ENTRY(name, name, arguments)
+
+static int post(int kind, void *comm, int peer, const void *in, size_t in_count, void *out,
+                size_t out_count, int type) {
+    const communicator *own = (const communicator *)comm;
+    if (!in_group || type != BF16 || post_count == MAX_POSTED || peer >= own->count) {
+        return INVALID;
+    }
+    post_list[post_count++] =
+        (posted){kind, own->rank, peer, (const char *)in, (char *)out, 2 * in_count, 2 * out_count};
+    return sticky;
+}
+
+BOTH(ncclGetVersion, (int *version)) {
+    *version = 22800;
+    return 0;
+}
+BOTH(ncclCommInitAll, (void **comm, int count, const int *devices)) {
+    for (int i = 0; i < count; i++) {
+        if (devices[i] != i || make(&comm[i], sizeof(communicator)) != 0) {
+            return INVALID;
+        }
+        *(communicator *)comm[i] = (communicator){i, count};
+    }
+    return fault("unconnected") ? 6 : 0;
+}
+BOTH(ncclCommDestroy, (void *comm)) {
+    return unmake(comm);
+}
+BOTH(ncclGroupStart, (void)) {
+    in_group = 1;
+    post_count = 0;
+    return sticky;
+}
+
+/* What a receive gets must have been sent; others are checked for size by touching the ends. */
+static int exchange_all(void) {
+    int sent = 0, received = 0, ranks = 0;
+    for (int i = 0; i < post_count; i++) {
+        posted *p = &post_list[i];
+        sent += p->kind == SEND;
+        received += p->kind == RECEIVE;
+        ranks = p->rank + 1 > ranks ? p->rank + 1 : ranks;
+        if (p->out_bytes > 0) {
+            p->out[0] = p->out[p->out_bytes - 1] = 0x3c;
+        }
+        if (p->in_bytes > 0 && (p->in[0] != 0x3c || p->in[p->in_bytes - 1] != 0x3c)) {
+            return INVALID;
+        }
+    }
+    return sent == received && ranks == 2 ? sticky : INVALID;
+}
+BOTH(ncclGroupEnd, (void)) {
+    in_group = 0;
+    launches++;
+    if (fault("rank-dies") && launches > 20) {
+        sticky = 6;
+        return sticky;
+    }
+    return exchange_all();
+}
+BOTH(ncclAllReduce,
+     (const void *in, void *out, size_t count, int type, int op, void *comm, void *stream)) {
+    return op != 0 || stream != NULL ? INVALID
+                                     : post(ALL_REDUCE, comm, 0, in, count, out, count, type);
+}
+BOTH(ncclAllGather, (const void *in, void *out, size_t each, int type, void *comm, void *stream)) {
+    (void)stream;
+    size_t ranks = (size_t)((communicator *)comm)->count;
+    return post(GATHER, comm, 0, in, each, out, each * ranks, type);
+}
+BOTH(ncclReduceScatter,
+     (const void *in, void *out, size_t each, int type, int op, void *comm, void *stream)) {
+    (void)stream;
+    size_t ranks = (size_t)((communicator *)comm)->count;
+    return op != 0 ? INVALID : post(SCATTER, comm, 0, in, each * ranks, out, each, type);
+}
+BOTH(ncclBroadcast,
+     (const void *in, void *out, size_t count, int type, int root, void *comm, void *stream)) {
+    (void)stream;
+    return post(BROADCAST, comm, root, in, count, out, count, type);
+}
+BOTH(ncclSend, (const void *in, size_t count, int type, int peer, void *comm, void *stream)) {
+    (void)stream;
+    return post(SEND, comm, peer, in, count, NULL, 0, type);
+}
+BOTH(ncclRecv, (void *out, size_t count, int type, int peer, void *comm, void *stream)) {
+    (void)stream;
+    return post(RECEIVE, comm, peer, NULL, 0, out, count, type);
+}
+
+/* ---- clocks --------------------------------------------------------------------------------- */
+
+#ifdef SHIM_CUDA
+BOTH(nvmlInit_v2, (void)) {
+    live++;
+    return 0;
+}
+BOTH(nvmlShutdown, (void)) {
+    live--;
+    return 0;
+}
+BOTH(nvmlDeviceGetHandleByIndex_v2, (unsigned index, void **device)) {
+    static int only;
+    *device = &only;
+    return (int)index;
+}
+BOTH(nvmlDeviceGetClockInfo, (void *device, int type, unsigned *mhz)) {
+    *mhz = 1980;
+    return device == NULL || type != 1;
+}
+BOTH(nvmlDeviceGetCurrentClocksThrottleReasons, (void *device, unsigned long long *reasons)) {
+    *reasons = fault("throttle") ? 0x40 : 0x1; /* thermal; idle */
+    return device == NULL;
+}
+#else
+BOTH(rsmi_init, (uint64_t flags)) {
+    live++;
+    return (int)flags;
+}
+BOTH(rsmi_shut_down, (void)) {
+    live--;
+    return 0;
+}
+BOTH(rsmi_dev_gpu_clk_freq_get, (uint32_t device, int type, void *out)) {
+    struct {
+        unsigned char has_deep_sleep;
+        uint32_t count, current;
+        uint64_t hz[33];
+    } f = {0, 2, 1, {500000000, 2100000000}};
+    memcpy(out, &f, sizeof f);
+    return (int)device + type;
 }
 #endif
