@@ -1,4 +1,5 @@
-/* The text of the GPU kernels as code for the CPU: one thread a block, since barriers do nothing. */
+/* The text of the GPU kernels as code for the CPU: one thread a block, since barriers do nothing.
+ */
 #ifndef KERNELS_CPU_H
 #define KERNELS_CPU_H
 
