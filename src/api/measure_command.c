@@ -142,11 +142,10 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
     orr_tree_put_real(job->arena, map, "harness_frac", r->harness_frac);
     orr_tree_put_int(job->arena, map, "runs", r->runs);
     orr_tree_put_int(job->arena, map, "clock_readings", r->readings);
-    static const double QUIET = 0.9;
     if (r->own_frac > 0) {
         orr_tree_put_real(job->arena, map, "own_frac", r->own_frac);
     }
-    if (r->own_frac > 0 && r->own_frac < QUIET && r->identity.device[0] != '\0' &&
+    if (r->own_frac > 0 && r->own_frac < ORR_QUIET_FRAC && r->identity.device[0] != '\0' &&
         strcmp(r->identity.software, "null") != 0) {
         orr_job_warn(job, "measure-noisy", NULL,
                      "the measuring had the processor for %.0f %% of the time: others ran beside "

@@ -75,6 +75,8 @@ typedef struct orr_check_result {
     double difference;
 } orr_check_result;
 enum { ORR_MAX_CHECKS = 32, ORR_MAX_GAPS = 256 };
+/* Least share of the time that a quiet machine gives to what computes on it. */
+#define ORR_QUIET_FRAC 0.9
 
 typedef struct orr_measure_result {
     orr_evidence *evidence; /* records and steps; count may be 0 */

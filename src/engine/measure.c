@@ -169,6 +169,18 @@ static void say_how_it_ended(collected *c, const orr_os_end *end, double limit_s
     add_gap(c, c->doing, why);
 }
 
+/* A host that computes itself and did not have its processor measured the others too. */
+static void say_how_quiet(collected *c, const orr_backend *backend) {
+    const double own_frac = c->out->own_frac;
+    if (own_frac > 0 && own_frac < ORR_QUIET_FRAC && strcmp(backend->name, "null") != 0) {
+        add_gap(c, "times on a quiet machine",
+                orr_arena_format(c->arena,
+                                 "the measuring had the processor for %.0f %% of the time: others "
+                                 "ran beside it",
+                                 100 * own_frac));
+    }
+}
+
 static void build_evidence(collected *c) {
     orr_evidence *set = ORR_NEW(c->arena, orr_evidence);
     orr_evidence_record *record = ORR_NEW_ARRAY(c->arena, orr_evidence_record, MAX_NOTED);
@@ -212,6 +224,7 @@ orr_status orr_measure(orr_arena *arena, const orr_measure_request *request,
             orr_os_child(body, &args, receive, &c, sizeof(orr_note), request->limit_s, &end, err);
         if (status == ORR_OK) {
             say_how_it_ended(&c, &end, request->limit_s);
+            say_how_quiet(&c, request->backend);
             build_evidence(&c);
         }
     }

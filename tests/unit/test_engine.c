@@ -219,6 +219,23 @@ static void whatever_ends_the_child_leaves_what_was_measured(void **state) {
     }
 }
 
+static void a_noisy_neighbour_is_said_in_the_evidence(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    const orr_backend *waits = NULL;
+    assert_int_equal(orr_backend_find(arena, ORR_FAULTY_WAITS_MODULE, &waits, NULL), ORR_OK);
+    const orr_measure_result r = measure(arena, waits, "", 20);
+    assert_true(r.own_frac > 0 && r.own_frac < ORR_QUIET_FRAC);
+    assert_true(r.evidence->count > 0);
+    bool said = false;
+    for (size_t g = 0; g < orr_tree_size(r.gaps); g++) {
+        const char *what = orr_tree_text(orr_tree_get(orr_tree_at(r.gaps, g), "what"), "");
+        said = said || strcmp(what, "times on a quiet machine") == 0;
+    }
+    assert_true(said);
+    orr_arena_free(arena);
+}
+
 static void an_op_without_memory_is_a_gap_and_the_rest_goes_on(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
@@ -303,6 +320,7 @@ int main(void) {
         cmocka_unit_test(wrong_tables_are_refused),
         cmocka_unit_test(a_sound_back_end_measures_everything),
         cmocka_unit_test(whatever_ends_the_child_leaves_what_was_measured),
+        cmocka_unit_test(a_noisy_neighbour_is_said_in_the_evidence),
         cmocka_unit_test(an_op_without_memory_is_a_gap_and_the_rest_goes_on),
         cmocka_unit_test(the_null_back_end_shows_the_harness),
         cmocka_unit_test(what_was_recorded_is_replayed),
