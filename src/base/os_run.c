@@ -112,27 +112,39 @@ bool orr_os_send(int channel, const void *message, size_t bytes) {
     return true;
 }
 
-/* Whole messages until the channel closes; false when it stayed silent too long. */
-static bool listen(int channel, orr_os_receive receive, void *user, size_t bytes, double limit_s) {
+/* A request to stop that came while such signals were held back. */
+static bool asked_to_stop(const sigset_t *held) {
+    const struct timespec now = {0, 0};
+    return sigtimedwait(held, NULL, &now) > 0;
+}
+
+/* Whole messages until the channel closes or someone asks to stop; timed_out: silent too long. */
+static void listen(int channel, orr_os_receive receive, void *user, size_t bytes, double limit_s,
+                   const sigset_t *held, pid_t child, orr_os_end *end) {
+    enum { SLICE_MS = 50 };
     char message[MAX_MESSAGE];
     size_t have = 0;
     double deadline_s = orr_os_clock_s() + limit_s;
     for (;;) {
-        double left_s = deadline_s - orr_os_clock_s();
         struct pollfd wait = {.fd = channel, .events = POLLIN};
-        int ready = poll(&wait, 1, left_s > 0 ? (int)(left_s * 1e3) + 1 : 0);
-        if (ready < 0 && errno == EINTR) {
-            continue;
+        int ready = poll(&wait, 1, SLICE_MS);
+        if (!end->interrupted && asked_to_stop(held)) {
+            end->interrupted = true; /* what it said until now is still read */
+            (void)kill(-child, SIGKILL);
+        }
+        end->timed_out = ready == 0 && orr_os_clock_s() > deadline_s;
+        if (end->timed_out || (ready < 0 && errno != EINTR)) {
+            return;
         }
         if (ready <= 0) {
-            return false;
+            continue;
         }
         ssize_t n = read(channel, message + have, bytes - have);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
-            return true;
+            return;
         }
         have += (size_t)n;
         if (have == bytes) {
@@ -151,14 +163,22 @@ orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receiv
         return orr_fail(err, ORR_E_IO, "cannot make a channel to a child process");
     }
     (void)fflush(NULL);
+    /* asked to stop, the parent ends the child and keeps what it said */
+    sigset_t held, before;
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGTERM);
+    (void)sigaddset(&held, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &held, &before);
     pid_t child = fork();
     if (child < 0) {
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void)close(channel[0]);
         (void)close(channel[1]);
         return orr_fail(err, ORR_E_IO, "cannot start a child process");
     }
     if (child == 0) {
         (void)setpgid(0, 0);
+        (void)pthread_sigmask(SIG_UNBLOCK, &held, NULL);
         (void)close(channel[0]);
         (void)signal(SIGPIPE, SIG_IGN);
         static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT};
@@ -172,9 +192,9 @@ orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receiv
     (void)setpgid(child, child);
     (void)close(channel[1]);
     *end = (orr_os_end){.code = -1};
-    end->timed_out = !listen(channel[0], receive, receive_user, bytes, limit_s);
+    listen(channel[0], receive, receive_user, bytes, limit_s, &held, child, end);
     (void)close(channel[0]);
-    if (end->timed_out) {
+    if (end->timed_out || end->interrupted) {
         (void)kill(-child, SIGKILL);
     }
     /* A child that closed the channel but does not exit is given the same time once more. */
@@ -195,6 +215,8 @@ orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receiv
         (void)nanosleep(&pause, NULL);
     }
     (void)kill(-child, SIGKILL); /* what it may have left behind */
+    end->interrupted = asked_to_stop(&held) || end->interrupted;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (WIFEXITED(status)) {
         end->code = WEXITSTATUS(status);
     } else if (WIFSIGNALED(status)) {

@@ -29,9 +29,10 @@ orr_status orr_os_module(orr_arena *arena, const char *name, const char *symbol,
 typedef int (*orr_os_body)(void *user, int channel);
 typedef void (*orr_os_receive)(void *user, const void *message);
 typedef struct orr_os_end {
-    int code;       /* exit code; -1 when a signal ended it */
-    int signal;     /* that ended it; 0: none */
-    bool timed_out; /* ended for being silent */
+    int code;         /* exit code; -1 when a signal ended it */
+    int signal;       /* that ended it; 0: none */
+    bool timed_out;   /* ended for being silent */
+    bool interrupted; /* this process was asked to stop (SIGTERM, SIGINT): the child was ended */
 } orr_os_end;
 orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receive,
                         void *receive_user, size_t bytes, double limit_s, orr_os_end *end,

@@ -61,6 +61,12 @@ static int run(void *self, void *job, double *seconds, orr_backend_message *mess
     if (strcmp(mode, "crash") == 0) {
         (void)raise(SIGSEGV);
     }
+    if (strcmp(mode, "asked") == 0) { /* as a launcher does when another rank is gone */
+        (void)kill(getppid(), SIGTERM);
+        for (;;) {
+            (void)pause();
+        }
+    }
     if (strcmp(mode, "exit") == 0) {
         _exit(3);
     }

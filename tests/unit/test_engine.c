@@ -200,6 +200,7 @@ static void whatever_ends_the_child_leaves_what_was_measured(void **state) {
         {"exit", "exit code 3", true},
         {"lost", "fell off the bus", true},
         {"no-device", "driver 470", false},
+        {"asked", "asked to stop", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         orr_arena *arena = orr_arena_new();
