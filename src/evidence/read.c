@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "evidence/evidence_int.h"
+#include "observe/observe.h"
 #include "orrery/orrery.h"
 #include "software/software.h"
 
@@ -243,6 +244,11 @@ static orr_status add_text(orr_evidence_draft *draft, const char *name, const ch
         orr_tree *tree = NULL;
         ORR_TRY(orr_json_read(draft->arena, name, text, length, &tree, err));
         return read_tree(draft, tree, err);
+    }
+    orr_observation seen;
+    ORR_TRY(orr_observe_bytes(draft->arena, name, text, length, &seen, err));
+    if (seen.kind == ORR_OBSERVED_COLLECTIVES) { /* a table of nccl-tests */
+        return read_tree(draft, seen.content, err);
     }
     return orr_evidence_read_csv(draft, file->path, text, length, err);
 }

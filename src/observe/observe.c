@@ -30,6 +30,9 @@ static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream
     if (is_configuration(name, head, length)) {
         return ORR_OK;
     }
+    if (orr_holds(head, length, "algbw") && orr_holds(head, length, "busbw")) {
+        return orr_observe_collectives(arena, name, stream, out, err);
+    }
     return orr_observe_log(arena, stream, out, err);
 }
 

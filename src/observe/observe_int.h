@@ -10,6 +10,11 @@
 orr_status orr_observe_log(orr_arena *arena, orr_stream *stream, orr_observation *out,
                            orr_err *err);
 
+orr_status orr_observe_collectives(orr_arena *arena, const char *name, orr_stream *stream,
+                                   orr_observation *out, orr_err *err);
+/* Whether a text of some length holds a word. */
+bool orr_holds(const char *text, size_t length, const char *word);
+
 /* Numbers in text: "7,210", "4.1e-3", "12.3K", "45.06GiB". *end is after it; false when none starts
  * here. */
 bool orr_scan_number(const char *text, double *value, const char **end);

@@ -9,6 +9,16 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+bool orr_holds(const char *text, size_t length, const char *word) {
+    size_t n = strlen(word);
+    for (size_t i = 0; i + n <= length; i++) {
+        if (text[i] == *word && memcmp(text + i, word, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool orr_scan_number(const char *text, double *value, const char **end) {
     char digits[48];
     size_t n = 0;
