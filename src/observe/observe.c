@@ -21,12 +21,26 @@ static bool is_configuration(const char *name, const char *head, size_t length) 
     return length >= 2 && memcmp(head, "#!", 2) == 0;
 }
 
+/* The list of events may come after much else, but the profiler's own keys come first. */
+static bool is_kineto(const char *head, size_t length) {
+    size_t at = 0;
+    while (at < length && strchr(" \t\r\n", head[at]) != NULL) {
+        at++;
+    }
+    return at < length && head[at] == '{' &&
+           (orr_holds(head, length, "\"traceEvents\"") ||
+            orr_holds(head, length, "\"deviceProperties\""));
+}
+
 static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream,
                           orr_observation *out, orr_err *err) {
     *out = (orr_observation){.warnings = orr_tree_new_list(arena)};
     const char *head;
     size_t length;
     ORR_TRY(orr_stream_peek(stream, &head, &length, err));
+    if (is_kineto(head, length)) {
+        return orr_observe_kineto(arena, stream, out, err);
+    }
     if (is_configuration(name, head, length)) {
         return ORR_OK;
     }

@@ -12,6 +12,8 @@ orr_status orr_observe_log(orr_arena *arena, orr_stream *stream, orr_observation
 
 orr_status orr_observe_collectives(orr_arena *arena, const char *name, orr_stream *stream,
                                    orr_observation *out, orr_err *err);
+orr_status orr_observe_kineto(orr_arena *arena, orr_stream *stream, orr_observation *out,
+                              orr_err *err);
 /* Whether a text of some length holds a word. */
 bool orr_holds(const char *text, size_t length, const char *word);
 
