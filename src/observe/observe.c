@@ -44,6 +44,15 @@ static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream
     if (is_configuration(name, head, length)) {
         return ORR_OK;
     }
+    if (orr_holds(head, length, "<system") && orr_holds(head, length, "<gpu")) {
+        return orr_observe_xml(arena, name, stream, out, err);
+    }
+    if (orr_holds(head, length, "GPU0") && orr_holds(head, length, "CPU Affinity")) {
+        return orr_observe_topo(arena, name, stream, out, err);
+    }
+    if (orr_holds(head, length, "Link Type between two GPUs")) {
+        return orr_observe_rocm(arena, name, stream, out, err);
+    }
     if (orr_holds(head, length, "algbw") && orr_holds(head, length, "busbw")) {
         return orr_observe_collectives(arena, name, stream, out, err);
     }

@@ -14,6 +14,12 @@ orr_status orr_observe_collectives(orr_arena *arena, const char *name, orr_strea
                                    orr_observation *out, orr_err *err);
 orr_status orr_observe_kineto(orr_arena *arena, orr_stream *stream, orr_observation *out,
                               orr_err *err);
+orr_status orr_observe_topo(orr_arena *arena, const char *name, orr_stream *stream,
+                            orr_observation *out, orr_err *err);
+orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stream,
+                            orr_observation *out, orr_err *err);
+orr_status orr_observe_xml(orr_arena *arena, const char *name, orr_stream *stream,
+                           orr_observation *out, orr_err *err);
 /* Whether a text of some length holds a word. */
 bool orr_holds(const char *text, size_t length, const char *word);
 
