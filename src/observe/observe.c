@@ -38,6 +38,9 @@ static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream
     const char *head;
     size_t length;
     ORR_TRY(orr_stream_peek(stream, &head, &length, err));
+    if (length >= 2 && (uint8_t)head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
+        return orr_observe_snapshot(arena, stream, out, err);
+    }
     if (is_kineto(head, length)) {
         return orr_observe_kineto(arena, stream, out, err);
     }

@@ -20,6 +20,8 @@ orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stre
                             orr_observation *out, orr_err *err);
 orr_status orr_observe_xml(orr_arena *arena, const char *name, orr_stream *stream,
                            orr_observation *out, orr_err *err);
+orr_status orr_observe_snapshot(orr_arena *arena, orr_stream *stream, orr_observation *out,
+                                orr_err *err);
 /* Whether a text of some length holds a word. */
 bool orr_holds(const char *text, size_t length, const char *word);
 
