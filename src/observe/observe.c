@@ -32,9 +32,13 @@ static bool is_kineto(const char *head, size_t length) {
             orr_holds(head, length, "\"deviceProperties\""));
 }
 
+static bool is_database(const char *head, size_t length) {
+    static const char magic[] = "SQLite format 3";
+    return length >= sizeof magic && memcmp(head, magic, sizeof magic) == 0;
+}
+
 static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream,
                           orr_observation *out, orr_err *err) {
-    *out = (orr_observation){.warnings = orr_tree_new_list(arena)};
     const char *head;
     size_t length;
     ORR_TRY(orr_stream_peek(stream, &head, &length, err));
@@ -62,19 +66,41 @@ static orr_status observe(orr_arena *arena, const char *name, orr_stream *stream
     return orr_observe_log(arena, stream, out, err);
 }
 
+/* Failures of readers, which know no name, get the file's. */
+static orr_status named(orr_status status, const char *path, orr_err *err) {
+    if (status != ORR_OK && err != NULL && err->file[0] == '\0' && path != NULL) {
+        size_t length = strlen(path);
+        length = length < sizeof err->file - 1 ? length : sizeof err->file - 1;
+        memcpy(err->file, path, length);
+        err->file[length] = '\0';
+    }
+    return status;
+}
+
 orr_status orr_observe_file(orr_arena *arena, const char *path, orr_observation *out,
                             orr_err *err) {
     orr_stream *stream;
+    const char *head;
+    size_t length;
+    *out = (orr_observation){.warnings = orr_tree_new_list(arena)};
     ORR_TRY(orr_stream_open(arena, path, &stream, err));
-    orr_status status = observe(arena, path, stream, out, err);
+    orr_status status = orr_stream_peek(stream, &head, &length, err);
+    if (status == ORR_OK) {
+        status = is_database(head, length) ? orr_observe_nsys(arena, path, NULL, 0, out, err)
+                                           : observe(arena, path, stream, out, err);
+    }
     orr_stream_close(stream);
-    return status;
+    return named(status, path, err);
 }
 
 orr_status orr_observe_bytes(orr_arena *arena, const char *name, const char *bytes, size_t length,
                              orr_observation *out, orr_err *err) {
+    *out = (orr_observation){.warnings = orr_tree_new_list(arena)};
+    if (is_database(bytes, length)) {
+        return named(orr_observe_nsys(arena, NULL, bytes, length, out, err), name, err);
+    }
     orr_stream *stream = orr_stream_of(arena, bytes, length);
     orr_status status = observe(arena, name, stream, out, err);
     orr_stream_close(stream);
-    return status;
+    return named(status, name, err);
 }

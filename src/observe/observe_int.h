@@ -22,6 +22,9 @@ orr_status orr_observe_xml(orr_arena *arena, const char *name, orr_stream *strea
                            orr_observation *out, orr_err *err);
 orr_status orr_observe_snapshot(orr_arena *arena, orr_stream *stream, orr_observation *out,
                                 orr_err *err);
+/* path NULL: of bytes at hand. */
+orr_status orr_observe_nsys(orr_arena *arena, const char *path, const char *bytes, size_t length,
+                            orr_observation *out, orr_err *err);
 /* Whether a text of some length holds a word. */
 bool orr_holds(const char *text, size_t length, const char *word);
 
