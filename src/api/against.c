@@ -201,6 +201,61 @@ static void compare_time(held *h) {
     }
 }
 
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+static double traced(const held *h, const char *path) {
+    return orr_tree_real(orr_tree_path(h->seen->tree, path), 0);
+}
+
+/* Classes of kernels beside the slices that they are. A trace does not tell work done again from
+ * the first time, so recomputation goes with the products. */
+static void compare_trace(held *h) {
+    const orr_projection *p = h->projection;
+    const double *slice = p->slice_s;
+    double step_s = traced(h, "step_time_s");
+    double talk_s = slice[ORR_SLICE_TP] + slice[ORR_SLICE_CP] + slice[ORR_SLICE_EP] +
+                    slice[ORR_SLICE_DP] + slice[ORR_SLICE_PP];
+    struct {
+        const char *what;
+        double measured_s, projected_s;
+    } rows[] = {
+        {"matrix products, recomputation", traced(h, "classes.gemm_s"),
+         slice[ORR_SLICE_GEMM] + slice[ORR_SLICE_RECOMPUTE]},
+        {"attention", traced(h, "classes.attention_s"), slice[ORR_SLICE_ATTENTION]},
+        {"memory-bound ops, copies",
+         traced(h, "classes.elementwise_s") + traced(h, "classes.copy_s") +
+             traced(h, "classes.loss_s"),
+         slice[ORR_SLICE_ELEMENTWISE] + slice[ORR_SLICE_LOSS]},
+        {"optimizer", traced(h, "classes.optimizer_s"), slice[ORR_SLICE_OPTIMIZER]},
+        {"exposed communication", traced(h, "exposed_communication_s"), talk_s},
+        {"idle: bubble, host, stragglers", traced(h, "idle_s"),
+         slice[ORR_SLICE_BUBBLE] + slice[ORR_SLICE_HOST] + slice[ORR_SLICE_JITTER]},
+    };
+    double worst_s = 0;
+    const char *worst = NULL;
+    add_row(h, "step", "s", step_s, p->step_s);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double over_s = rows[i].measured_s - rows[i].projected_s;
+        add_row(h, rows[i].what, "s", rows[i].measured_s, rows[i].projected_s);
+        if (over_s > worst_s) {
+            worst_s = over_s;
+            worst = rows[i].what;
+        }
+    }
+    if (worst != NULL && worst_s > 0.03 * step_s) {
+        find(h, "trace-part", "most is lost in: %s, %.3g s a step more than projected", worst,
+             worst_s);
+    }
+    double idle = traced(h, "idle_s");
+    if (idle > 0.3 * step_s) {
+        find(
+            h, "trace-idle",
+            "the device is idle %.0f %% of the step: it waits for the host, for data, or for other "
+            "ranks",
+            100 * idle / step_s);
+    }
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void compare_memory(held *h) {
@@ -307,6 +362,10 @@ static orr_status hold(held *h, const orr_resolved *asked, orr_err *err) {
         return ORR_OK;
     }
     ORR_TRY(orr_project(h->job->ctx->engine, h->job->arena, ran, NULL, projection, err));
+    if (h->seen->kind == ORR_OBSERVED_TRACE) {
+        compare_trace(h);
+        return ORR_OK;
+    }
     compare_time(h);
     compare_memory(h);
     compare_oom(h);
@@ -321,8 +380,11 @@ orr_status orr_job_put_against(orr_job *job, const orr_tree *keys, const orr_res
         return ORR_OK;
     }
     ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
-    if (seen.kind != ORR_OBSERVED_LOG) {
-        orr_status status = orr_fail(err, ORR_E_SCHEMA, "%s is no log of training", file);
+    if (seen.kind != ORR_OBSERVED_LOG && seen.kind != ORR_OBSERVED_TRACE &&
+        seen.kind != ORR_OBSERVED_SNAPSHOT) {
+        orr_status status = orr_fail(
+            err, ORR_E_SCHEMA,
+            "%s is no log of training, no trace of its kernels and no snapshot of memory", file);
         orr_hint(err, "'orrery import %s' shows what was understood of it", file);
         return status;
     }

@@ -108,7 +108,7 @@ double orr_log_rate(const orr_run_log *log, const orr_resolved *plan) {
 orr_status orr_log_keys(orr_job *job, const char *file, const orr_observation *log,
                         const orr_tree *keys, const orr_tree **out, orr_err *err) {
     orr_tree *over = orr_tree_new_map(job->arena);
-    if (log->content != NULL) {
+    if (log->kind == ORR_OBSERVED_LOG && log->content != NULL) {
         orr_import import;
         ORR_TRY(orr_import_arguments(job->arena, file, log->content, &import, err));
         for (size_t i = 0; i < orr_tree_size(import.keys); i++) {

@@ -150,6 +150,11 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         add_field(arena, fields, "release", "text", AS_FLAG,
                   "of the framework that FILE is for, where its defaults changed; default: the "
                   "newest");
+        if (!plan) {
+            add_field(arena, fields, "write", "text", AS_FLAG,
+                      "write the cluster file of a topology, or the evidence of a table of "
+                      "collectives, to this path");
+        }
     }
     if ((command->args & ORR_ARGS_EXPORT) != 0) {
         orr_export_arguments(arena, fields);
@@ -182,8 +187,8 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     if ((command->args & (ORR_ARGS_TRAINING | ORR_ARGS_CHECK)) != 0) {
         add_field(
             arena, fields, "log", "text", AS_FLAG,
-            "log of a run of this plan: where it falls short of the projection, and what would "
-            "explain it");
+            "log, trace or memory snapshot of a run of this plan: where it falls short of the "
+            "projection, and what would explain it");
     }
     if ((command->args & ORR_ARGS_TRAINING) != 0) {
         orr_training_arguments(arena, fields);

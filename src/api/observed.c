@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/os_file.h"
 
 static void warn_of(orr_job *job, const char *file, const orr_observation *seen) {
     for (size_t i = 0; i < orr_tree_size(seen->warnings); i++) {
@@ -21,6 +22,24 @@ static const char *kind_name(orr_observed kind) {
         [ORR_OBSERVED_TOPOLOGY] = "topology",
     };
     return names[kind];
+}
+
+/* A cluster file or an evidence file, where the call says where to. */
+static orr_status write_content(orr_job *job, const orr_observation *seen, orr_err *err) {
+    const char *path = orr_tree_text(orr_tree_get(job->args, "write"), NULL);
+    if (path == NULL) {
+        return ORR_OK;
+    }
+    if (seen->content == NULL || seen->kind == ORR_OBSERVED_LOG) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "--write writes what a topology or a table of collectives holds; %s is "
+                        "neither",
+                        seen->format);
+    }
+    const char *text = orr_write_json(job->arena, seen->content, true);
+    ORR_TRY(orr_os_write_file(path, text, strlen(text), err));
+    orr_tree_put_text(job->arena, job->result, "written", path);
+    return ORR_OK;
 }
 
 orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_observation *seen,
@@ -43,5 +62,5 @@ orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_obs
     (void)orr_tree_put(job->arena, result, "plan", orr_tree_copy(job->arena, import.keys));
     (void)orr_tree_put(job->arena, result, "assumed", orr_tree_copy(job->arena, import.assumed));
     (void)orr_tree_put(job->arena, result, "unknown", orr_tree_copy(job->arena, import.unknown));
-    return ORR_OK;
+    return write_content(job, seen, err);
 }

@@ -19,19 +19,31 @@ enum { MAX_TOKENS = 24, MAX_HOSTS = 1024, MAX_RECORDS = 1 << 16 };
 static const struct {
     const char *program, *op;
 } programs[] = {
-    {"all_reduce_perf", "all_reduce"}, {"all_gather_perf", "all_gather"},
-    {"reduce_scatter_perf", "reduce_scatter"}, {"alltoall_perf", "all_to_all"},
-    {"sendrecv_perf", "send_recv"}, {"broadcast_perf", "broadcast"},
+    {"all_reduce_perf", "all_reduce"},
+    {"all_gather_perf", "all_gather"},
+    {"reduce_scatter_perf", "reduce_scatter"},
+    {"alltoall_perf", "all_to_all"},
+    {"sendrecv_perf", "send_recv"},
+    {"broadcast_perf", "broadcast"},
 };
 static const struct {
     const char *word, *op;
 } file_words[] = {
-    {"all_reduce", "all_reduce"}, {"allreduce", "all_reduce"}, {"all-reduce", "all_reduce"},
-    {"all_gather", "all_gather"}, {"allgather", "all_gather"}, {"all-gather", "all_gather"},
-    {"reduce_scatter", "reduce_scatter"}, {"reducescatter", "reduce_scatter"},
-    {"reduce-scatter", "reduce_scatter"}, {"all_to_all", "all_to_all"},
-    {"alltoall", "all_to_all"}, {"all-to-all", "all_to_all"}, {"sendrecv", "send_recv"},
-    {"send_recv", "send_recv"}, {"broadcast", "broadcast"},
+    {"all_reduce", "all_reduce"},
+    {"allreduce", "all_reduce"},
+    {"all-reduce", "all_reduce"},
+    {"all_gather", "all_gather"},
+    {"allgather", "all_gather"},
+    {"all-gather", "all_gather"},
+    {"reduce_scatter", "reduce_scatter"},
+    {"reducescatter", "reduce_scatter"},
+    {"reduce-scatter", "reduce_scatter"},
+    {"all_to_all", "all_to_all"},
+    {"alltoall", "all_to_all"},
+    {"all-to-all", "all_to_all"},
+    {"sendrecv", "send_recv"},
+    {"send_recv", "send_recv"},
+    {"broadcast", "broadcast"},
 };
 
 typedef struct table_reader {
@@ -58,7 +70,8 @@ static const char *op_of_file(const char *name) {
 
 /* "NVIDIA H100 80GB HBM3" and "AMD Instinct MI300X" by their own names. */
 static const char *device_of(orr_arena *arena, const char *detail) {
-    static const char *const makers[] = {"NVIDIA ", "AMD ", "Instinct ", "Tesla ", "Graphics Device"};
+    static const char *const makers[] = {"NVIDIA ", "AMD ", "Instinct ", "Tesla ",
+                                         "Graphics Device"};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         size_t n = strlen(makers[i]);
         detail += strncmp(detail, makers[i], n) == 0 ? n : 0;

@@ -27,17 +27,17 @@ static bool holds_any(const char *text, const char *const *words) {
 }
 
 static kernel_class class_of(const char *lower) {
-    static const char *const communication[] = {"nccl",       "rccl",     "nvshmem", "deep_ep",
-                                                "allreduce",  "all_reduce", "allgather",
-                                                "all_gather", "reducescatter", "reduce_scatter",
-                                                "alltoall",   "userbuffers", NULL};
+    static const char *const communication[] = {
+        "nccl",       "rccl",        "nvshmem",    "deep_ep",       "allreduce",
+        "all_reduce", "allgather",   "all_gather", "reducescatter", "reduce_scatter",
+        "alltoall",   "userbuffers", NULL};
     static const char *const attention[] = {"flash", "fmha", "attention", "sdpa", "attn", NULL};
-    static const char *const loss[] = {"cross_entropy", "crossentropy", "nll_loss", "log_softmax",
-                                       "logsoftmax", NULL};
+    static const char *const loss[] = {"cross_entropy", "crossentropy", "nll_loss",
+                                       "log_softmax",   "logsoftmax",   NULL};
     static const char *const optimizer[] = {"multi_tensor_apply", "multitensorapply", "adam",
                                             "lamb", NULL};
-    static const char *const gemm[] = {"gemm", "cutlass", "cublas", "nvjet", "xmma", "cijk",
-                                       "matmul", "_mma_", "s16816", "s1688", NULL};
+    static const char *const gemm[] = {"gemm",   "cutlass", "cublas", "nvjet", "xmma", "cijk",
+                                       "matmul", "_mma_",   "s16816", "s1688", NULL};
     return holds_any(lower, communication) ? KERNEL_COMMUNICATION
            : holds_any(lower, attention)   ? KERNEL_ATTENTION
            : holds_any(lower, loss)        ? KERNEL_LOSS
@@ -51,10 +51,14 @@ static kernel_collective collective_of(const char *lower) {
         const char *word;
         kernel_collective kind;
     } words[] = {
-        {"allreduce", KERNEL_ALL_REDUCE},         {"all_reduce", KERNEL_ALL_REDUCE},
-        {"allgather", KERNEL_ALL_GATHER},         {"all_gather", KERNEL_ALL_GATHER},
-        {"reducescatter", KERNEL_REDUCE_SCATTER}, {"reduce_scatter", KERNEL_REDUCE_SCATTER},
-        {"sendrecv", KERNEL_SEND_RECV},           {"alltoall", KERNEL_SEND_RECV},
+        {"allreduce", KERNEL_ALL_REDUCE},
+        {"all_reduce", KERNEL_ALL_REDUCE},
+        {"allgather", KERNEL_ALL_GATHER},
+        {"all_gather", KERNEL_ALL_GATHER},
+        {"reducescatter", KERNEL_REDUCE_SCATTER},
+        {"reduce_scatter", KERNEL_REDUCE_SCATTER},
+        {"sendrecv", KERNEL_SEND_RECV},
+        {"alltoall", KERNEL_SEND_RECV},
         {"deep_ep", KERNEL_EXPERTS},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -101,7 +105,7 @@ static void count_name(kernel_trace *trace, const char *name, kernel_class class
         }
         trace->names++;
         one->name = orr_arena_text(trace->arena, name);
-        one->class = (uint8_t)class;
+        one->class = (uint8_t) class;
     }
     one->time_s += time_s;
     one->count++;
@@ -136,8 +140,7 @@ void orr_kernels_add(kernel_trace *trace, const char *name, bool copy, double st
 }
 
 void orr_kernels_step(kernel_trace *trace, double start_s) {
-    trace->first_step_s =
-        trace->steps == 0 ? start_s : orr_min_f64(trace->first_step_s, start_s);
+    trace->first_step_s = trace->steps == 0 ? start_s : orr_min_f64(trace->first_step_s, start_s);
     trace->last_step_s = orr_max_f64(trace->last_step_s, start_s);
     trace->steps++;
 }
@@ -224,8 +227,8 @@ void orr_kernels_finish(kernel_trace *t, const char *format, orr_observation *ou
         return;
     }
     double steps = t->steps > 0 ? t->steps : 1, span_s = t->last_s - t->first_s;
-    double step_s = t->steps > 1 ? (t->last_step_s - t->first_step_s) / (t->steps - 1.0)
-                                 : span_s / steps;
+    double step_s =
+        t->steps > 1 ? (t->last_step_s - t->first_step_s) / (t->steps - 1.0) : span_s / steps;
     double compute_s = merge(&t->compute), talking_s = merge(&t->communication);
     double exposed_s = talking_s - shared_s(&t->compute, &t->communication);
     out->kind = ORR_OBSERVED_TRACE;

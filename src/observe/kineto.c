@@ -207,8 +207,8 @@ static bool read_facts(cursor *c, kernel_trace *trace) {
             if (!read_string(c, name, sizeof name)) {
                 return false;
             }
-            trace->device = trace->device != NULL ? trace->device
-                                                  : orr_arena_text(trace->arena, name);
+            trace->device =
+                trace->device != NULL ? trace->device : orr_arena_text(trace->arena, name);
         } else if (strcmp(key, "rank") == 0 || strcmp(key, "world_size") == 0) {
             if (!read_number(c, &number)) {
                 return false;
@@ -235,8 +235,7 @@ static bool read_trace(cursor *c, kernel_trace *trace) {
         return read_events(c, trace);
     }
     while (next_key(c, &first, key, sizeof key)) {
-        bool facts =
-            strcmp(key, "deviceProperties") == 0 || strcmp(key, "distributedInfo") == 0;
+        bool facts = strcmp(key, "deviceProperties") == 0 || strcmp(key, "distributedInfo") == 0;
         if (!(strcmp(key, "traceEvents") == 0 ? read_events(c, trace)
               : facts                         ? read_facts(c, trace)
                                               : skip(c))) {
@@ -256,7 +255,8 @@ orr_status orr_observe_kineto(orr_arena *arena, orr_stream *stream, orr_observat
     }
     orr_kernels_finish(trace, "kineto-trace", out);
     if (!whole && out->kind == ORR_OBSERVED_TRACE) {
-        orr_observation_warn(arena, out, "the trace is cut short or broken: what came before counts");
+        orr_observation_warn(arena, out,
+                             "the trace is cut short or broken: what came before counts");
     }
     return ORR_OK;
 }

@@ -1,6 +1,6 @@
-/* Databases that Nsight Systems exports (nsys export --type sqlite): kernels and copies of the first
- * device, steps by their NVTX ranges. The file is opened for reading alone, without views, triggers
- * or trust in its schema, and under a budget of work. */
+/* Databases that Nsight Systems exports (nsys export --type sqlite): kernels and copies of the
+ * first device, steps by their NVTX ranges. The file is opened for reading alone, without views,
+ * triggers or trust in its schema, and under a budget of work. */
 #include <sqlite3.h>
 #include <string.h>
 
@@ -111,8 +111,7 @@ static void read_device(sqlite3 *db, kernel_trace *trace) {
     (void)sqlite3_finalize(query);
 }
 
-static orr_status read_database(orr_arena *arena, sqlite3 *db, orr_observation *out,
-                                orr_err *err) {
+static orr_status read_database(orr_arena *arena, sqlite3 *db, orr_observation *out, orr_err *err) {
     int looks = 0;
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -122,8 +121,8 @@ static orr_status read_database(orr_arena *arena, sqlite3 *db, orr_observation *
     sqlite3_progress_handler(db, OPS_PER_LOOK, spend, &looks);
     if (!has_column(db, "CUPTI_ACTIVITY_KIND_KERNEL", "demangledName") ||
         !has_column(db, "StringIds", "value")) {
-        orr_status status = orr_fail(err, ORR_E_SCHEMA,
-                                     "this database holds no kernels of Nsight Systems");
+        orr_status status =
+            orr_fail(err, ORR_E_SCHEMA, "this database holds no kernels of Nsight Systems");
         orr_hint(err, "nsys export --type sqlite writes the table CUPTI_ACTIVITY_KIND_KERNEL");
         return status;
     }
@@ -152,12 +151,11 @@ orr_status orr_observe_nsys(orr_arena *arena, const char *path, const char *byte
     if (opened == SQLITE_OK && path == NULL) {
         copy = (unsigned char *)orr_arena_alloc(arena, length + 1);
         memcpy(copy, bytes, length);
-        opened = sqlite3_deserialize(db, "main", copy, (sqlite3_int64)length,
-                                     (sqlite3_int64)length, SQLITE_DESERIALIZE_READONLY);
+        opened = sqlite3_deserialize(db, "main", copy, (sqlite3_int64)length, (sqlite3_int64)length,
+                                     SQLITE_DESERIALIZE_READONLY);
     }
-    status = opened == SQLITE_OK
-                 ? read_database(arena, db, out, err)
-                 : orr_fail(err, ORR_E_IO, "the database cannot be opened");
+    status = opened == SQLITE_OK ? read_database(arena, db, out, err)
+                                 : orr_fail(err, ORR_E_IO, "the database cannot be opened");
     (void)sqlite3_close(db);
     return status;
 }

@@ -272,10 +272,12 @@ static orr_status step(machine *m, uint8_t code) {
     case 'N': return push(m, orr_tree_null(m->arena));
     case 0x88:
     case 0x89: return push(m, orr_tree_new_bool(m->arena, code == 0x88));
-    case 'a': return m->depth >= 2 ? fill(m, m->depth - 1, m->depth - 2, false)
-                                   : broken(m, "a list is missing");
-    case 's': return m->depth >= 3 ? fill(m, m->depth - 2, m->depth - 3, true)
-                                   : broken(m, "a map is missing");
+    case 'a':
+        return m->depth >= 2 ? fill(m, m->depth - 1, m->depth - 2, false)
+                             : broken(m, "a list is missing");
+    case 's':
+        return m->depth >= 3 ? fill(m, m->depth - 2, m->depth - 3, true)
+                             : broken(m, "a map is missing");
     case 'e':
     case 0x90: return fill_since_mark(m, false);
     case 'u': return fill_since_mark(m, true);
@@ -285,9 +287,7 @@ static orr_status step(machine *m, uint8_t code) {
     case 0x85: return gather_last(m, 1);
     case 0x86: return gather_last(m, 2);
     case 0x87: return gather_last(m, 3);
-    case '0':
-        m->depth -= m->depth > 0;
-        return ORR_OK;
+    case '0': m->depth -= m->depth > 0; return ORR_OK;
     case '1': return drop_since_mark(m);
     default:
         return orr_fail(m->err, ORR_E_SYNTAX,
@@ -453,8 +453,8 @@ orr_status orr_observe_snapshot(orr_arena *arena, orr_stream *stream, orr_observ
             add_segment(arena, &t, one);
         }
     }
-    go_back(&t, device >= 0 ? orr_tree_at(orr_tree_get(root, "device_traces"), (size_t)device)
-                            : NULL);
+    go_back(&t,
+            device >= 0 ? orr_tree_at(orr_tree_get(root, "device_traces"), (size_t)device) : NULL);
     out->kind = ORR_OBSERVED_SNAPSHOT;
     out->format = "pytorch-snapshot";
     out->tree = write_totals(arena, &t, device);

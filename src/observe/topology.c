@@ -79,7 +79,8 @@ static void guess_by_links(host *h) {
                                 : "no NVLinks tell it";
 }
 
-/* ---- nvidia-smi topo -m ----------------------------------------------------------------------- */
+/* ---- nvidia-smi topo -m -----------------------------------------------------------------------
+ */
 
 orr_status orr_observe_topo(orr_arena *arena, const char *name, orr_stream *stream,
                             orr_observation *out, orr_err *err) {
@@ -124,7 +125,8 @@ orr_status orr_observe_topo(orr_arena *arena, const char *name, orr_stream *stre
     return ORR_OK;
 }
 
-/* ---- rocm-smi --showtopo ---------------------------------------------------------------------- */
+/* ---- rocm-smi --showtopo ----------------------------------------------------------------------
+ */
 
 orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stream,
                             orr_observation *out, orr_err *err) {
@@ -144,8 +146,7 @@ orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stre
             continue;
         }
         size_t count = split(line, token);
-        if (!types || count < 2 || !is_numbered(token[0], "GPU") ||
-            is_numbered(token[1], "GPU")) {
+        if (!types || count < 2 || !is_numbered(token[0], "GPU") || is_numbered(token[1], "GPU")) {
             continue;
         }
         h.gpus++;
@@ -158,7 +159,8 @@ orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stre
     return ORR_OK;
 }
 
-/* ---- NCCL's XML ------------------------------------------------------------------------------- */
+/* ---- NCCL's XML -------------------------------------------------------------------------------
+ */
 
 /* The value of an attribute inside a tag, into `to`; false without. */
 static bool attribute(const char *tag, const char *key, char *to, size_t size) {

@@ -1,5 +1,6 @@
 /* Benchmarks of collectives, traces of kernels, allocator snapshots, topologies. Samples under
- * tests/data/logs are written from the formats' public facts; the truth is how they were written. */
+ * tests/data/logs are written from the formats' public facts; the truth is how they were written.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +16,8 @@
 #include "observe/observe.h"
 
 static orr_status observe(orr_arena *arena, const char *name, orr_observation *seen, orr_err *err) {
-    return orr_observe_file(
-        arena, orr_arena_format(arena, "%s/data/logs/%s", ORR_TEST_DIR, name), seen, err);
+    return orr_observe_file(arena, orr_arena_format(arena, "%s/data/logs/%s", ORR_TEST_DIR, name),
+                            seen, err);
 }
 
 static orr_observation read(orr_arena *arena, const char *name, orr_observed kind) {
@@ -114,9 +115,8 @@ static void test_a_trace_cut_short_counts_up_to_there(void **state) {
     char *text;
     size_t length;
     orr_observation seen;
-    assert_int_equal(orr_file_read(arena, ORR_TEST_DIR "/data/logs/kineto.json", &text, &length,
-                                   NULL),
-                     ORR_OK);
+    assert_int_equal(
+        orr_file_read(arena, ORR_TEST_DIR "/data/logs/kineto.json", &text, &length, NULL), ORR_OK);
     assert_int_equal(orr_observe_bytes(arena, NULL, text, length * 2 / 3, &seen, NULL), ORR_OK);
     assert_int_equal(seen.kind, ORR_OBSERVED_TRACE);
     assert_int_equal(orr_tree_size(seen.warnings), 1);
@@ -134,9 +134,8 @@ static void test_databases_of_nsight_systems(void **state) {
     near(real(seen.tree, "exposed_communication_s"), 200e-6);
     char *text;
     size_t length;
-    assert_int_equal(orr_file_read(arena, ORR_TEST_DIR "/data/logs/nsys.sqlite", &text, &length,
-                                   NULL),
-                     ORR_OK);
+    assert_int_equal(
+        orr_file_read(arena, ORR_TEST_DIR "/data/logs/nsys.sqlite", &text, &length, NULL), ORR_OK);
     assert_int_equal(orr_observe_bytes(arena, NULL, text, length, &seen, NULL), ORR_OK);
     near(real(seen.tree, "classes.gemm_s"), 500e-6);
     assert_int_not_equal(orr_observe_bytes(arena, NULL, text, length / 4, &seen, NULL), ORR_OK);
@@ -172,9 +171,9 @@ static void test_a_pickle_that_could_run_code_is_refused(void **state) {
     /* cut at every byte, and with every opcode in place of the last */
     char *text;
     size_t length;
-    assert_int_equal(orr_file_read(arena, ORR_TEST_DIR "/data/logs/snapshot-p4.pickle", &text,
-                                   &length, NULL),
-                     ORR_OK);
+    assert_int_equal(
+        orr_file_read(arena, ORR_TEST_DIR "/data/logs/snapshot-p4.pickle", &text, &length, NULL),
+        ORR_OK);
     for (size_t cut = 2; cut + 1 < length; cut += 7) {
         assert_int_not_equal(orr_observe_bytes(arena, NULL, text, cut, &seen, NULL), ORR_OK);
     }
