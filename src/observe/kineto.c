@@ -122,9 +122,9 @@ static bool skip(cursor *c) {
             }
             c->at++;
         } else {
-            while ((byte = peek(c)) >= 0 && strchr(",:{}[]\" \t\r\n", byte) == NULL) {
+            do { /* a NUL is none of them, whatever strchr says */
                 c->at++;
-            }
+            } while ((byte = peek(c)) > 0 && strchr(",:{}[]\" \t\r\n", byte) == NULL);
         }
     } while (depth > 0);
     return true;
