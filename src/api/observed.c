@@ -5,6 +5,14 @@
 #include "base/err.h"
 #include "base/os_file.h"
 
+orr_status orr_job_observe(orr_job *job, const char *file, orr_observation *out, orr_err *err) {
+    if (orr_os_is_pipe(file)) {
+        *out = (orr_observation){.kind = ORR_OBSERVED_NONE};
+        return ORR_OK;
+    }
+    return orr_observe_file(job->arena, file, out, err);
+}
+
 static void warn_of(orr_job *job, const char *file, const orr_observation *seen) {
     for (size_t i = 0; i < orr_tree_size(seen->warnings); i++) {
         orr_job_warn(job, "observation", file, "%s: %s", file,

@@ -75,7 +75,7 @@ static bool is_plan_key(const char *key) {
 static orr_status import_any(orr_job *job, const char *file, const char *release,
                              orr_import *import, orr_err *err) {
     orr_observation seen;
-    ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
+    ORR_TRY(orr_job_observe(job, file, &seen, err));
     if (seen.kind == ORR_OBSERVED_NONE) {
         return orr_import_file_of(job->arena, file, release, import, err);
     }
@@ -370,7 +370,7 @@ orr_status orr_command_import(orr_job *job, orr_err *err) {
         return orr_fail(err, ORR_E_USAGE, "import needs a FILE");
     }
     orr_observation seen;
-    ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
+    ORR_TRY(orr_job_observe(job, file, &seen, err));
     if (seen.kind != ORR_OBSERVED_NONE) {
         return orr_job_put_observation(job, file, &seen, err);
     }

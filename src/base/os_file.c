@@ -108,6 +108,11 @@ orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, ch
     return status;
 }
 
+bool orr_os_is_pipe(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
 orr_status orr_os_open(const char *path, int *out, orr_err *err) {
     struct stat about;
     if (stat(path, &about) != 0) {

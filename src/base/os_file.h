@@ -2,6 +2,7 @@
 #ifndef ORR_BASE_OS_FILE_H
 #define ORR_BASE_OS_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -11,6 +12,8 @@
  * ORR_E_IO, as is a file that cannot be read; more than `limit` bytes is ORR_E_LIMIT. */
 orr_status orr_os_read_file(orr_arena *arena, const char *path, size_t limit, char **out,
                             size_t *length, orr_err *err);
+/* Whether a path is a pipe, which can be read only once. */
+bool orr_os_is_pipe(const char *path);
 /* A file read part by part, whatever its size; the same kinds of file. *got is 0 at the end. */
 orr_status orr_os_open(const char *path, int *out, orr_err *err);
 orr_status orr_os_read_part(int file, char *to, size_t size, size_t *got, orr_err *err);

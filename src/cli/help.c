@@ -150,10 +150,13 @@ static const struct {
     {"units", "Sizes take units: 80GiB (2^30 bytes), 80GB (10^9 bytes), 3.35TB/s, 400Gb/s (bits),\n"
               "12us, 8k, 1.5M. Results are in base units: seconds, bytes, flop, bytes/s; the name\n"
               "of every key in JSON ends in its unit.\n"},
-    {"formats", "In: plan files (YAML or JSON of plan keys), Megatron-LM launch scripts, Hugging "
-                "Face\nconfig.json and model cards, hardware, cluster, software and fabric files "
-                "(YAML or JSON).\nOut: text for people; --json gives {schema, tool, inputs, "
-                "assumptions, result, warnings}.\n"},
+    {"formats",
+     "In: plan files (YAML or JSON of plan keys), launch scripts and configurations "
+     "(docs/importing.md),\nHugging Face config.json and model cards, hardware, cluster, "
+     "software, fabric and prices files (YAML\nor JSON); training logs, tables of "
+     "nccl-tests, profiler traces, memory snapshots, topologies\n(docs/evidence.md).\n"
+     "Out: text for people; --json gives {schema, tool, inputs, "
+     "assumptions, result, warnings}.\n"},
     {"mcp", "orrery mcp serves every command as a tool to agents that speak the Model Context "
             "Protocol:\nJSON-RPC on stdin and stdout, one object a line, until the input ends. It "
             "takes no options.\n"},
