@@ -246,6 +246,11 @@ static void compare_trace(held *h) {
         find(h, "trace-part", "most is lost in: %s, %.3g s a step more than projected", worst,
              worst_s);
     }
+    if (step_s > 2 * p->step_s || step_s < 0.5 * p->step_s) {
+        find(h, "trace-other",
+             "a step of the trace takes %.2g times what is projected: is it of this plan?",
+             step_s / p->step_s);
+    }
     double idle = traced(h, "idle_s");
     if (idle > 0.3 * step_s) {
         find(
