@@ -171,7 +171,8 @@ orr_status orr_layout_auto(orr_job *job, const orr_tree *keys, const orr_tree **
 
 /* What an import assumed and did not understand, into assumptions and warnings. */
 void orr_job_report_import(orr_job *job, const orr_import *import);
-/* observed.c: what FILE holds of a run. A pipe can be read once, and is taken for a configuration. */
+/* observed.c: what FILE holds of a run. A pipe can be read once, and is taken for a configuration.
+ */
 orr_status orr_job_observe(orr_job *job, const char *file, orr_observation *out, orr_err *err);
 /* An observation as the result of import. */
 orr_status orr_job_put_observation(orr_job *job, const char *file, const orr_observation *seen,
