@@ -165,7 +165,10 @@ typedef struct orr_static {
 } orr_static;
 void orr_memory_static(const orr_weighed *weighed, uint32_t rank, orr_static *out);
 /* What of them is not there at a moment. */
-double orr_memory_away(const orr_static *fixed, orr_moment moment);
+static inline double orr_memory_away(const orr_static *fixed, orr_moment moment) {
+    bool before = moment == ORR_MOMENT_FORWARD_END || moment == ORR_MOMENT_LOSS_BACKWARD;
+    return before ? fixed->away : 0;
+}
 
 /* ---- peak.c ---------------------------------------------------------------------------------- */
 

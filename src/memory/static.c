@@ -331,11 +331,6 @@ static void add_persistent(const orr_weighed *w, uint32_t rank, orr_static *out)
     out->item[ORR_ITEM_P2P] = plan->pipe.pp > 1 ? received * stage_input : 0;
 }
 
-double orr_memory_away(const orr_static *fixed, orr_moment moment) {
-    bool before = moment == ORR_MOMENT_FORWARD_END || moment == ORR_MOMENT_LOSS_BACKWARD;
-    return before ? fixed->away : 0;
-}
-
 void orr_memory_static(const orr_weighed *w, uint32_t rank, orr_static *out) {
     *out = (orr_static){0};
     add_states(w, rank, out);
