@@ -212,7 +212,9 @@ static void add_points(points *list, orr_arena *arena, const tune_found *found, 
         list->found = bigger;
         list->capacity = capacity;
     }
-    memcpy(&list->found[list->count], found, count * sizeof *found);
+    if (count > 0) {
+        memcpy(&list->found[list->count], found, count * sizeof *found);
+    }
     list->count += count;
 }
 
