@@ -207,6 +207,20 @@ const orr_tree *orr_key_find(const orr_tree *map, const char *const *keys, const
     return NULL;
 }
 
+/* A whole number, or a list that says the same one for each layer; else INT64_MIN. */
+static int64_t one_number(const orr_tree *node) {
+    if (orr_tree_kind_of(node) != ORR_TREE_LIST || orr_tree_size(node) == 0) {
+        return orr_tree_int(node, INT64_MIN);
+    }
+    int64_t first = orr_tree_int(orr_tree_at(node, 0), INT64_MIN);
+    for (size_t i = 1; i < orr_tree_size(node); i++) {
+        if (orr_tree_int(orr_tree_at(node, i), INT64_MIN) != first) {
+            return INT64_MIN;
+        }
+    }
+    return first;
+}
+
 orr_status orr_key_u32(const orr_tree *map, const char *const *keys, uint32_t max, uint32_t *value,
                        orr_err *err) {
     const char *key = NULL;
@@ -214,10 +228,11 @@ orr_status orr_key_u32(const orr_tree *map, const char *const *keys, uint32_t ma
     if (node == NULL) {
         return ORR_OK;
     }
-    int64_t number = orr_tree_int(node, INT64_MIN);
+    int64_t number = one_number(node);
     if (number == INT64_MIN) {
-        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node), "\"%s\" must be a whole number",
-                           key);
+        bool list = orr_tree_kind_of(node) == ORR_TREE_LIST;
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node), "\"%s\" must be %s", key,
+                           list ? "one whole number for all layers" : "a whole number");
     }
     if (number < 0 || number > max) {
         return orr_fail_at(err, number < 0 ? ORR_E_SCHEMA : ORR_E_LIMIT, orr_tree_span(node),

@@ -96,7 +96,7 @@ static const orr_hf_family families[] = {
     {.type = "minimax", .flags = LLAMA},
     {.type = "minimax_text_01", .flags = LLAMA},
     {.type = "minimax_m2", .flags = LLAMA | ORR_HF_QK_NORM_ALL | ORR_HF_ROUTER_BIAS, SIGMOID},
-    {.type = "skywork_moe", .flags = LLAMA},
+    {.type = "skywork_moe", .flags = LLAMA, .topk = 2},
     /* GPT and its kin */
     {.type = "gpt2", .flags = BIASED | ORR_HF_TIED | ORR_HF_FFN_4H, LN, GELU, LEARNED},
     {.type = "gpt_neo",

@@ -43,6 +43,7 @@ typedef struct orr_hf_family {
     uint8_t window_every;    /* every n-th layer sees everything, the others a window; 0: none */
     uint8_t extra_positions; /* rows of the position table beyond the stated */
     uint8_t token_types;
+    uint8_t topk; /* experts of a token when not stated; 0: they must be */
 } orr_hf_family;
 
 /* NULL for an unknown type; then err names the nearest. */

@@ -78,6 +78,23 @@ static orr_status read_mlp_rules(pattern *p, orr_err *err) {
     return ORR_OK;
 }
 
+/* A count, or its letters: "LLLG" is three local layers and a global one. */
+static orr_status read_window_pattern(const orr_tree *map, uint32_t *every, orr_err *err) {
+    const orr_tree *node = orr_tree_get(map, "sliding_window_pattern");
+    const char *letters = orr_tree_text(node, NULL);
+    if (letters == NULL) {
+        return orr_key_u32(map, ORR_KEYS("sliding_window_pattern", "_sliding_window_pattern"),
+                           ORR_MAX_LAYERS, every, err);
+    }
+    size_t local = strspn(letters, "L");
+    if (local >= ORR_MAX_LAYERS || strcmp(letters + local, "G") != 0) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
+                           "\"sliding_window_pattern\" must be a count or letters such as LLLG");
+    }
+    *every = (uint32_t)local + 1;
+    return ORR_OK;
+}
+
 static orr_status read_window_rules(pattern *p, orr_err *err) {
     const orr_tree *map = p->map;
     uint8_t wanted = 1;
@@ -85,8 +102,7 @@ static orr_status read_window_rules(pattern *p, orr_err *err) {
     ORR_TRY(orr_key_u32(map, ORR_KEYS("sliding_window"), ORR_MAX_SEQ, &p->window, err));
     ORR_TRY(orr_key_u32(map, ORR_KEYS("attention_chunk_size"), ORR_MAX_SEQ, &p->chunk, err));
     p->full_every = p->family->window_every;
-    ORR_TRY(orr_key_u32(map, ORR_KEYS("sliding_window_pattern", "_sliding_window_pattern"),
-                        ORR_MAX_LAYERS, &p->full_every, err));
+    ORR_TRY(read_window_pattern(map, &p->full_every, err));
     bool stated = orr_tree_bool(orr_tree_get(map, "use_sliding_window"), false);
     ORR_TRY(orr_key_u32(map, ORR_KEYS("max_window_layers"), ORR_MAX_LAYERS, &p->window_from, err));
     if (!wanted || (p->full_every == 0 && !stated && (p->family->flags & ORR_HF_WINDOWED) == 0 &&

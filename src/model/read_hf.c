@@ -245,10 +245,13 @@ static orr_status read_mlp(const orr_tree *map, const orr_hf_family *family, orr
         return ORR_OK;
     }
     m->experts = experts;
-    ORR_TRY(require(map,
-                    ORR_KEYS("num_experts_per_tok", "num_experts_per_token", "moe_top_k",
-                             "moe_topk", "moe_k", "top_k_experts", "num_selected_experts"),
-                    ORR_MAX_EXPERTS, &m->topk, err));
+    const char *const *topk =
+        ORR_KEYS("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk", "moe_k",
+                 "top_k_experts", "num_selected_experts");
+    m->topk = family->topk;
+    if (m->topk == 0 || orr_key_find(map, topk, NULL) != NULL) {
+        ORR_TRY(require(map, topk, ORR_MAX_EXPERTS, &m->topk, err));
+    }
     m->expert_ffn = *dense_ffn;
     ORR_TRY(orr_key_u32(map, ORR_KEYS("moe_intermediate_size", "expert_ffn_hidden_size"),
                         ORR_MAX_WIDTH, &m->expert_ffn, err));
@@ -333,13 +336,17 @@ static orr_status refuse_unknown_shapes(const orr_tree *map, orr_err *err) {
         {"encoder_layers", "an encoder and a decoder"},
         {"num_decoder_layers", "an encoder and a decoder"},
         {"is_encoder_decoder", "an encoder and a decoder"},
+        {"index_topk", "an indexer that picks the keys of attention"},
+        {"use_cla", "keys and values shared between layers"},
     };
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const orr_tree *node = orr_tree_get(map, foreign[i].key);
         if (orr_tree_kind_of(node) == ORR_TREE_INT || orr_tree_bool(node, false)) {
-            return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
-                               "\"%s\": models with %s are not supported", foreign[i].key,
-                               foreign[i].what);
+            (void)orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(node),
+                              "\"%s\": models with %s are not supported", foreign[i].key,
+                              foreign[i].what);
+            orr_hint(err, "an own model card (docs/model-card.md) may come near");
+            return ORR_E_SCHEMA;
         }
     }
     return ORR_OK;
