@@ -154,6 +154,13 @@ static orr_status read_text(const char *text, int64_t *rank, orr_lora *out, orr_
     return text[length] == ':' ? read_words(text + length + 1, &out->targets, err) : ORR_OK;
 }
 
+/* A list of targets that names none would otherwise mean all of them. */
+static bool names_nothing(const orr_tree *node, const orr_lora *lora) {
+    const char *text = orr_tree_text(node, "");
+    bool stated = strchr(text, ':') != NULL || orr_tree_get(node, "targets") != NULL;
+    return stated && lora->targets == 0;
+}
+
 orr_status orr_lora_read(const orr_tree *node, orr_lora *out, orr_err *err) {
     *out = (orr_lora){0};
     int64_t rank = -1;
@@ -170,6 +177,11 @@ orr_status orr_lora_read(const orr_tree *node, orr_lora *out, orr_err *err) {
     }
     if (rank < 1 || rank > MAX_RANK) {
         return bad_lora(err);
+    }
+    if (names_nothing(node, out)) {
+        (void)orr_fail(err, ORR_E_SCHEMA, "\"lora\" has targets that name nothing");
+        orr_hint(err, "leave them out for all-linear, or name some, as in 16:q+v");
+        return ORR_E_SCHEMA;
     }
     out->rank = (uint32_t)rank;
     out->targets = out->targets == 0 ? ORR_LORA_ALL_LINEAR : out->targets;
