@@ -113,17 +113,23 @@ class Rank:
 
     # -- evidence
 
+    def unit_of(self, count):
+        """Parameters of the unit of that size, as the projection has units: experts apart."""
+        net = self.model()
+        layer = list(net.blocks[0].parameters())
+        experts = [p for p in layer if p.dim() == 3]
+        units = [list(net.embedding.parameters()), [p for p in layer if p.dim() < 3], experts,
+                 [*net.norm.parameters(), *net.head.parameters()]]
+        return {sum(p.numel() for p in unit): unit for unit in units}[count]
+
     def gather_as_fsdp(self, one):
         """The gather of one unit with the copies into and out of its buffer."""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
-        net = self.model()
-        units = {sum(p.numel() for m in modules for p in m.parameters()): modules for modules in
-                 ([net.embedding], [net.blocks[0]], [net.norm, net.head])}
-        modules = units[one["bytes"] // 2]  # the plan counts 16 bits
-        unit = fully_shard(modules if len(modules) > 1 else modules[0],
-                           mesh=init_device_mesh("cpu", (self.ranks,)))
-        unit = unit[0] if isinstance(unit, list) else unit
+        unit = self.torch.nn.Module()
+        for i, p in enumerate(self.unit_of(one["bytes"] // 2)):  # the plan counts 16 bits
+            unit.register_parameter(f"p{i}", p)
+        unit = fully_shard(unit, mesh=init_device_mesh("cpu", (self.ranks,)))
 
         def work():
             unit.unshard()
@@ -133,11 +139,7 @@ class Rank:
     def scatter_as_fsdp(self, one):
         """Gradients into one buffer, the reduction, its mean added to what is there."""
         torch, dist = self.torch, self.dist
-        net = self.model()
-        units = {sum(p.numel() for p in unit): unit for unit in (
-            list(net.embedding.parameters()), list(net.blocks[0].parameters()),
-            [*net.norm.parameters(), *net.head.parameters()])}
-        gradients = [torch.randn_like(p) for p in units[one["bytes"] // 4]]
+        gradients = [torch.randn_like(p) for p in self.unit_of(one["bytes"] // 4)]
         rows = [-(-g.shape[0] // self.ranks) * (g.numel() // g.shape[0]) for g in gradients]
         total = torch.zeros(sum(rows))
 
