@@ -476,10 +476,168 @@ static void bad_profiles_are_refused(void **state) {
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+/* ---- the shared table of data sheets -------------------------------------------------------- */
+
+/* "67", "1677 (1835 paper)", "400-600": the first number, and the last of a range. */
+static bool first_range(const char *cell, double *low, double *high) {
+    char digits[32];
+    cell += strspn(cell, "~");
+    size_t length = strspn(cell, "0123456789.");
+    if (length == 0 || length >= sizeof digits) {
+        return false;
+    }
+    memcpy(digits, cell, length);
+    digits[length] = '\0';
+    if (!orr_parse_real(digits, low)) {
+        return false;
+    }
+    *high = *low;
+    if (cell[length] == '-' && (length = strspn(cell += length + 1, "0123456789.")) > 0) {
+        memcpy(digits, cell, length);
+        digits[length] = '\0';
+        return orr_parse_real(digits, high);
+    }
+    return true;
+}
+
+/* A figure that differs is one that its source line sets against the data sheet's. */
+static void assert_cell(const orr_accelerator *a, const char *what, const char *cell, double value,
+                        const char *source) {
+    double low = 0;
+    double high = 0;
+    if (!first_range(cell, &low, &high) || (value >= low * 0.999 && value <= high * 1.001)) {
+        return;
+    }
+    const char *why = orr_tree_text(orr_tree_get(a->sources, source), "");
+    const char *other = strstr(why, ", not the ");
+    if (other == NULL || strncmp(other + strlen(", not the "), cell, strcspn(cell, " ")) != 0) {
+        fail_msg("%s: %s is %g, the data sheet says %s, the source line %s", a->name, what, value,
+                 cell, why);
+    }
+}
+
+static const char *chip_of_row(const char *name) {
+    static const char *const rows[][2] = {
+        {"V100 SXM2 32GB", "v100-32g"},
+        {"A100 SXM4 40GB", "a100-40g"},
+        {"A100 SXM4 80GB", "a100-80g"},
+        {"A100 PCIe 80GB", "a100-pcie"},
+        {"A800 SXM4 80GB", "a800"},
+        {"H100 SXM5 80GB", "h100"},
+        {"H100 PCIe 80GB", "h100-pcie"},
+        {"H800 SXM5 80GB", "h800"},
+        {"H200 SXM 141GB", "h200"},
+        {"H20 96GB", "h20"},
+        {"GH200 96/144GB", "gh200"},
+        {"B200 SXM 180GB", "b200"},
+        {"GB200 (per GPU)", "gb200"},
+        {"B300 SXM 288GB", "b300"},
+        {"GB300 (per GPU)", "gb300"},
+        {"L40S", "l40s"},
+        {"RTX 4090", "rtx-4090"},
+        {"RTX PRO 6000 Blackwell Server", "rtx-pro-6000"},
+        {"MI210", "mi210"},
+        {"MI250X (per GCD)", "mi250x"},
+        {"MI300X", "mi300x"},
+        {"MI308X", "mi308x"},
+        {"MI325X", "mi325x"},
+        {"MI350X", "mi350x"},
+        {"MI355X", "mi355x"},
+        {"Gaudi2", "gaudi2"},
+        {"Gaudi3", "gaudi3"},
+        {"TPU v4", "tpu-v4"},
+        {"TPU v5e", "tpu-v5e"},
+        {"TPU v5p", "tpu-v5p"},
+        {"TPU v6e", "tpu-v6e"},
+        {"TPU7x (Ironwood)", "tpu7x"},
+        {"Trainium2", "trainium2"},
+        {"MTT S5000", "mtt-s5000"},
+        {"Ascend 910B", "ascend-910b"},
+        {"Ascend 910C", "ascend-910c"},
+        {"Ascend 950DT", "ascend-950dt"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i][0], name) == 0) {
+            return rows[i][1];
+        }
+    }
+    fail_msg("no accelerator of the catalog stands for \"%s\"", name);
+    return NULL;
+}
+
+static const char *cell_of(const orr_csv *csv, const char *const *cells, const char *column) {
+    int at = orr_csv_find(csv, column);
+    assert_true(at >= 0);
+    return cells[at];
+}
+
+static void check_row(orr_arena *arena, const orr_csv *csv, const char *const *cells) {
+    const char *chip = chip_of_row(cell_of(csv, cells, "name"));
+    const orr_accelerator *a = accelerator(arena, chip);
+    double half = orr_max_f64(a->peak_flops[ORR_BF16], a->peak_flops[ORR_FP16]);
+    const struct {
+        const char *column;
+        double value;
+        const char *source;
+    } figures[] = {
+        {"bf16_fp16_tf", half / 1e12, "peak"},
+        {"fp8_tf", a->peak_flops[ORR_FP8] / 1e12, "peak"},
+        {"hbm_bw_gbs", a->hbm_Bps / 1e9, "memory"},
+        {"intra_unidir_gbs_per_gpu", a->link_Bps / 1e9, "link"},
+        {"intra_p2p_unidir_gbs", a->peer_Bps / 1e9, "link"},
+        {"typical_nic_gbps_per_gpu", a->nic_Bps * 8 / 1e9, "network"},
+        {"l2_mb", a->l2_bytes / 1e6, "memory"},
+        {"tdp_w", a->tdp_w, "peak"},
+        {"domain_gpus", a->domain, "link"},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        assert_cell(a, figures[i].column, cell_of(csv, cells, figures[i].column), figures[i].value,
+                    figures[i].source);
+    }
+    if (a->clock_hz > 0) {
+        assert_cell(a, "clock_boost_mhz", cell_of(csv, cells, "clock_boost_mhz"), a->clock_hz / 1e6,
+                    "peak");
+    }
+    if (a->vendor == ORR_NVIDIA) { /* fp4 of others is not nvfp4 */
+        assert_cell(a, "fp4_tf", cell_of(csv, cells, "fp4_tf"), a->peak_flops[ORR_NVFP4] / 1e12,
+                    "peak");
+    }
+    if (a->vendor != ORR_VENDOR_OTHER) { /* others count cores of several kinds */
+        assert_cell(a, "sm_or_cu_count", cell_of(csv, cells, "sm_or_cu_count"), a->units, "peak");
+    }
+    double gb = 0;
+    double top = 0;
+    assert_true(first_range(cell_of(csv, cells, "hbm_gb"), &gb, &top));
+    assert_true(a->hbm_bytes >= gb * 1e9 && a->hbm_bytes <= gb * ORR_GIB); /* GB or GiB */
+    assert_true(a->usable_bytes <= a->hbm_bytes);
+    assert_non_null(orr_tree_text(orr_tree_get(a->sources, "usable"), NULL));
+}
+
+static void the_catalog_says_what_the_data_sheets_say(void **state) {
+    const char *path = ORR_SHARED_DIR "/data/hardware.csv";
+    char *text = NULL;
+    size_t length = 0;
+    orr_err err = {0};
+    if (orr_file_read(*state, path, &text, &length, &err) != ORR_OK) {
+        skip();
+    }
+    orr_csv *csv = NULL;
+    const char *const *cells = NULL;
+    bool more = true;
+    uint32_t rows = 0;
+    assert_int_equal(orr_csv_open(*state, path, text, length, &csv, &err), ORR_OK);
+    while (orr_csv_next(csv, &cells, &more, &err) == ORR_OK && more) {
+        check_row(*state, csv, cells);
+        rows++;
+    }
+    assert_true(!more && rows >= 37);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(data_sheets_hold_the_stated_figures),
         TEST(every_accelerator_has_sources_and_survives_being_written),
+        TEST(the_catalog_says_what_the_data_sheets_say),
         TEST(published_names_are_known),
         TEST(hypothetical_parts_take_one_line),
         TEST(bad_hardware_is_refused),
