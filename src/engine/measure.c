@@ -174,7 +174,8 @@ static void say_how_it_ended(collected *c, const orr_os_end *end, double limit_s
 /* A host that computes itself and did not have its processor measured the others too. */
 static void say_how_quiet(collected *c, const orr_backend *backend) {
     const double own_frac = c->out->own_frac;
-    if (own_frac > 0 && own_frac < ORR_QUIET_FRAC && strcmp(backend->name, "null") != 0) {
+    bool timed = c->record_count > 0 || c->step_count > 0;
+    if (timed && own_frac > 0 && own_frac < ORR_QUIET_FRAC && strcmp(backend->name, "null") != 0) {
         add_gap(c, "times on a quiet machine",
                 orr_arena_format(c->arena,
                                  "the measuring had the processor for %.0f %% of the time: others "
