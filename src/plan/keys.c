@@ -7,7 +7,8 @@ static const char *const placements[] = {"even", "slots", "cost-walk", "balanced
 static const char *const cp_kinds[] = {"ring", "allgather", "a2a", NULL};
 static const char *const precisions[] = {"bf16",   "fp16",          "fp8",   "fp8_cs",
                                          "fp8_mx", "fp8_blockwise", "nvfp4", NULL};
-static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", "fsdp2", "hsdp", NULL};
+static const char *const shardings[] = {"none",  "zero1", "zero2",         "zero3",
+                                        "fsdp2", "hsdp",  "megatron-fsdp", NULL};
 static const char *const p2p_modes[] = {"async", "blocking", "overlap", "overlap-warmup-flush",
                                         NULL};
 static const char *const attentions[] = {"flash", "unfused", NULL};
@@ -95,7 +96,9 @@ static const orr_field fields[KEY_COUNT] = {
     KEY(KEY_FP8_PARAMS, "fp8_params", BOOL, fp8_params, 0, 0, NULL, NULL,
         "Parameters are kept in fp8 between steps; default: as the software."),
     ENUM_KEY(KEY_SHARDING, sharding, shardings,
-             "What data-parallel ranks share out; default: the software's."),
+             "What data-parallel ranks share out; default: the software's. Megatron-FSDP is zero3 "
+             "under Megatron's profiles (hsdp where copies are fewer than ranks); megatron-fsdp is "
+             "another word for zero3."),
     U32_KEY(KEY_SHARD_GROUP, shard_group, 0, ORR_MAX_GPUS,
             "Ranks that share one copy; 0: all of dp cp (hsdp: a node's)."),
     ENUM_KEY(KEY_SCHEDULE, schedule, NULL,

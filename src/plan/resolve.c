@@ -697,6 +697,9 @@ static uint32_t usual_shard_group(const orr_plan *plan, uint32_t gpus_per_node) 
 static void resolve_shard(resolver *r, orr_plan *plan) {
     plan->shard.kind =
         is_stated(r, KEY_SHARDING) ? r->keys.sharding : r->out->software->default_sharding;
+    if (plan->shard.kind == ORR_SHARD_COUNT) { /* "megatron-fsdp": another word */
+        plan->shard.kind = ORR_SHARD_ZERO3;
+    }
     plan->shard.group = r->keys.shard_group;
     if (!is_stated(r, KEY_SHARDING)) {
         assume(r, KEY_SHARDING, orr_plan_value_name(KEY_SHARDING, plan->shard.kind),
