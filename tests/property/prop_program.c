@@ -174,7 +174,13 @@ static void check_object(const orr_object *object, const orr_layer *layer, const
     if (plan->lora.rank == 0) {
         assert_int_equal(whole - repeated, orr_layer_params(layer));
     } else { /* the layer's own are frozen */
-        assert_true(p->frozen_dense + p->frozen_expert > 0);
+        uint64_t frozen = p->frozen_dense + p->frozen_expert * object->key.split.ep;
+        uint64_t ranks = (uint64_t)plan->split.tp * object->key.split.etp;
+        assert_true(frozen > 0 && frozen <= orr_layer_params(layer));
+        assert_true(frozen * ranks >= orr_layer_params(layer));
+        assert_true(ranks > 1 || frozen == orr_layer_params(layer));
+        assert_true(p->frozen_linear_dense <= p->frozen_dense);
+        assert_true(p->frozen_linear_expert <= p->frozen_expert);
     }
     uint64_t tensors = 0;
     for (uint32_t i = 0; i < object->tensor_count; i++) {
