@@ -140,7 +140,7 @@ orr_status orr_log_keys(orr_job *job, const char *file, const orr_observation *l
 }
 
 static orr_status anchor_of_log(orr_job *job, const char *file, const orr_tree *keys,
-                                orr_anchor *anchor, orr_err *err) {
+                                const orr_resolved *plan, orr_anchor *anchor, orr_err *err) {
     orr_observation seen;
     ORR_TRY(orr_observe_file(job->arena, file, &seen, err));
     if (seen.kind != ORR_OBSERVED_LOG || seen.log.used == 0) {
@@ -155,6 +155,17 @@ static orr_status anchor_of_log(orr_job *job, const char *file, const orr_tree *
     ORR_TRY(orr_plan_resolve(job->arena, ran, at, err));
     if (!orr_plan_legal(at)) {
         return orr_fail(err, ORR_E_CONFLICT, "the plan that %s ran is not legal here", file);
+    }
+    static const double wide = 0.2;
+    if (seen.log.spread_frac > wide) {
+        orr_job_warn(job, "anchor-spread", file,
+                     "step times of %s spread by %.0f %%: the anchor is no surer than that", file,
+                     100 * seen.log.spread_frac);
+    }
+    if (at->plan.gbs != plan->plan.gbs || at->plan.batch.seq != plan->plan.batch.seq) {
+        orr_job_warn(job, "anchor-batch", file,
+                     "%s ran batches of %u sequences of %u tokens, the plan has %u of %u", file,
+                     at->plan.gbs, at->plan.batch.seq, plan->plan.gbs, plan->plan.batch.seq);
     }
     *anchor = (orr_anchor){
         .tokens_per_s_per_gpu = orr_log_rate(&seen.log, at), .gpus = at->plan.gpus, .plan = at};
@@ -190,7 +201,7 @@ orr_status orr_job_anchor(orr_job *job, const orr_tree *keys, const orr_resolved
         return ORR_OK;
     }
     return is_figure(text) ? anchor_of_figure(job, text, resolved, anchor, err)
-                           : anchor_of_log(job, text, keys, anchor, err);
+                           : anchor_of_log(job, text, keys, resolved, anchor, err);
 }
 
 static void put_interval(orr_arena *arena, orr_tree *map, const char *key, double low,
@@ -198,6 +209,34 @@ static void put_interval(orr_arena *arena, orr_tree *map, const char *key, doubl
     orr_tree *list = orr_tree_put(arena, map, key, orr_tree_new_list(arena));
     (void)orr_tree_push(arena, list, orr_tree_new_real(arena, low));
     (void)orr_tree_push(arena, list, orr_tree_new_real(arena, high));
+}
+
+/* What the anchor's run was is known of the plan itself at the same size, and of a log: one that
+ * the projection takes for out of memory is a contradiction. */
+static orr_status warn_of_contradiction(orr_job *job, const orr_resolved *resolved,
+                                        const orr_anchor *anchor, const orr_memory *own,
+                                        orr_err *err) {
+    bool same = anchor->plan == NULL && anchor->gpus == resolved->plan.gpus;
+    if (same && own->fit > ORR_TIGHT) {
+        orr_job_warn(job, "anchor-contradicts", "anchor",
+                     "the anchor says that this plan ran on %u GPUs, the verdict that it does not "
+                     "fit: its run had other settings (recompute, sharding, micro-batch), or the "
+                     "memory is projected too high",
+                     anchor->gpus);
+    }
+    if (anchor->plan == NULL) {
+        return ORR_OK;
+    }
+    orr_memory ran;
+    ORR_TRY(orr_project_memory(job->ctx->engine, job->arena, anchor->plan, true, &ran, err));
+    if (ran.fit > ORR_TIGHT) {
+        orr_job_warn(job, "anchor-contradicts", "anchor",
+                     "the anchor's run on %u GPUs is projected not to fit, and it ran: its log "
+                     "leaves settings open (recompute, sharding, micro-batch), or the memory is "
+                     "projected too high",
+                     anchor->gpus);
+    }
+    return ORR_OK;
 }
 
 orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const orr_anchor *anchor,
@@ -225,6 +264,7 @@ orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const 
                       (before.high - before.low) / before.tokens_per_s_per_gpu);
     orr_tree_put_real(job->arena, map, "width_frac",
                       (after->high - after->low) / after->tokens_per_s_per_gpu);
+    ORR_TRY(warn_of_contradiction(job, resolved, anchor, &after->memory, err));
     static const double far = 1.4;
     if (after->anchor_factor > far || after->anchor_factor < 1 / far) {
         orr_job_warn(job, "anchor-far", "anchor",

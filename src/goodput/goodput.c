@@ -94,15 +94,22 @@ static void set_bill(const orr_prices *prices, const orr_goodput_run *run, orr_g
     out->gpu_cost = prices->gpu_hour * run->gpus * out->train_s / 3600;
     out->energy_cost = prices->kwh * kwh;
     out->cost = out->gpu_cost + out->energy_cost;
+    out->low_cost = out->cost * out->low_s / out->train_s;
+    out->high_cost = out->cost * out->high_s / out->train_s;
     out->carbon_kg = prices->carbon_kg_per_kwh * kwh;
     out->cost_per_mtok = out->cost / (run->tokens / 1e6);
     out->tokens_per_J = out->energy_J > 0 ? run->tokens / out->energy_J : 0;
 }
 
+/* What checkpoints alone cost is not held against the run: a short one waits for its last. */
 static double time_with(const orr_prices *prices, const orr_goodput *out, double mtbf_s) {
+    if (!(out->every_s > 0) && !(mtbf_s > 0)) {
+        return out->ideal_s;
+    }
     double slowdown =
         orr_goodput_slowdown(out->every_s, out->checkpoint_s, prices->restart_s, mtbf_s);
-    return slowdown < worst_slowdown ? out->ideal_s * slowdown : 0;
+    double unfailing = 1 + out->checkpoint_s / out->every_s;
+    return slowdown < worst_slowdown * unfailing ? out->ideal_s * slowdown : 0;
 }
 
 void orr_goodput_find(const orr_prices *prices, const orr_goodput_run *run, orr_goodput *out) {
@@ -113,7 +120,7 @@ void orr_goodput_find(const orr_prices *prices, const orr_goodput_run *run, orr_
     double mtbf_s = run_mtbf_s(prices, run);
     out->mtbf_s = mtbf_s;
     out->checkpoint_s = checkpoint_time_s(prices, run);
-    out->ideal_s = run->tokens / run->tokens_per_s;
+    out->ideal_s = orr_max_f64(run->tokens / run->tokens_per_s, run->step_s);
     if (mtbf_s > 0) {
         out->young_s = orr_goodput_young(out->checkpoint_s, mtbf_s);
         out->daly_s = orr_goodput_daly(out->checkpoint_s, mtbf_s);

@@ -38,13 +38,15 @@ typedef struct orr_prices {
     double checkpoint_every_s; /* of progress; 0: the best one */
     const orr_tree *sources;   /* map: field to where its figure was read; "" means assumed */
     const orr_tree *stated;    /* map of the fields that the caller's file states */
+    const orr_tree *elsewhere; /* list of fields that it states of other accelerators only */
 } orr_prices;
 
 /* file: a map of the fields; NULL: the built-in assumptions alone, which also fill what it leaves
  * out. Where a figure is a map it goes by accelerator ({h100: 2.5, mi300x: 2}); `device` picks. */
 orr_status orr_prices_read(orr_arena *arena, const orr_tree *file, const char *device,
                            orr_prices *out, orr_err *err);
-/* A map, a path, or text that spells a map: as an option of the command line gives it. */
+/* A map, a path, or text that spells a map: as an option of the command line gives it. A text
+ * that states nothing is an error. */
 orr_status orr_prices_find(orr_arena *arena, const orr_tree *given, const char *device,
                            orr_prices *out, orr_err *err);
 /* {name, value, unit, source} of each figure that counts, for results. */
@@ -58,9 +60,9 @@ typedef struct orr_goodput_run {
     uint32_t gpus, hosts;
     double tokens_per_s;                        /* of the whole run, while it runs */
     double low_tokens_per_s, high_tokens_per_s; /* its 90 % interval; 0: none */
-    double step_s;                              /* a checkpoint comes after whole steps */
-    double checkpoint_bytes;                    /* of the whole run */
-    double board_w;                             /* data sheet, where prices state no draw */
+    double step_s;           /* a checkpoint comes after whole steps; a run takes one at least */
+    double checkpoint_bytes; /* of the whole run */
+    double board_w;          /* data sheet, where prices state no draw */
 } orr_goodput_run;
 
 typedef struct orr_goodput {
@@ -77,6 +79,7 @@ typedef struct orr_goodput {
     double lost_checkpoint_s, lost_rework_s, lost_restart_s; /* sum to train_s - ideal_s */
     double energy_J, power_w;
     double gpu_cost, energy_cost, cost; /* 0 where no price is known */
+    double low_cost, high_cost;         /* as low_s and high_s */
     double carbon_kg;
     double cost_per_mtok; /* a million tokens */
     double tokens_per_J;

@@ -88,6 +88,17 @@ static const orr_tree *of_device(const orr_tree *map, const char *device) {
     return orr_tree_get(map, "default");
 }
 
+static orr_tree *elsewhere_of(orr_arena *arena, const orr_tree *file, const orr_tree *stated) {
+    orr_tree *list = orr_tree_new_list(arena);
+    for (size_t i = 0; i < orr_tree_size(file); i++) {
+        const char *key = orr_tree_key(file, i);
+        if (is_by_device(key) && orr_tree_get(stated, key) == NULL) {
+            (void)orr_tree_push(arena, list, orr_tree_new_text(arena, key));
+        }
+    }
+    return list;
+}
+
 /* The file's entries with the map of each figure replaced by the device's; an entry that the device
  * has none of is left out. */
 static orr_tree *flatten(orr_arena *arena, const orr_tree *file, const char *device) {
@@ -160,6 +171,7 @@ orr_status orr_prices_read(orr_arena *arena, const orr_tree *file, const char *d
     out->currency = s.p.currency != NULL ? s.p.currency : "";
     out->sources = sources;
     out->stated = stated;
+    out->elsewhere = elsewhere_of(arena, file, stated);
     return ORR_OK;
 }
 
@@ -179,6 +191,12 @@ orr_status orr_prices_find(orr_arena *arena, const orr_tree *given, const char *
         ORR_TRY(orr_yaml_read(arena, "prices", text, strlen(text), &file, err));
     } else {
         ORR_TRY(orr_catalog_find(arena, &catalog, text, &file, &stem, err));
+    }
+    if (orr_tree_kind_of(file) == ORR_TREE_NULL ||
+        (orr_tree_kind_of(file) == ORR_TREE_MAP && orr_tree_size(file) == 0)) {
+        orr_status status = orr_fail(err, ORR_E_SCHEMA, "prices '%.80s' state nothing", text);
+        orr_hint(err, "for example --prices '{gpu_hour: 2.5}', or a file (docs/goodput.md)");
+        return status;
     }
     ORR_TRY(orr_prices_read(arena, file, device, out, err));
     if (stem != NULL && strcmp(out->name, "given") == 0) {

@@ -8,6 +8,13 @@ static void put_known(orr_arena *arena, orr_tree *map, const char *key, double v
     }
 }
 
+static void put_interval(orr_arena *arena, orr_tree *map, const char *key, double low,
+                         double high) {
+    orr_tree *interval = orr_tree_put(arena, map, key, orr_tree_new_list(arena));
+    (void)orr_tree_push(arena, interval, orr_tree_new_real(arena, low));
+    (void)orr_tree_push(arena, interval, orr_tree_new_real(arena, high));
+}
+
 static void put_bill(orr_arena *arena, orr_tree *map, const orr_prices *prices,
                      const orr_goodput *g) {
     put_known(arena, map, "power_w", g->power_w);
@@ -16,6 +23,7 @@ static void put_bill(orr_arena *arena, orr_tree *map, const orr_prices *prices,
     if (g->cost > 0) {
         orr_tree_put_text(arena, map, "currency", prices->currency);
         orr_tree_put_real(arena, map, "cost", g->cost);
+        put_interval(arena, map, "cost_interval_90", g->low_cost, g->high_cost);
         put_known(arena, map, "gpu_cost", g->gpu_cost);
         put_known(arena, map, "energy_cost", g->energy_cost);
         orr_tree_put_real(arena, map, "cost_per_million_tokens", g->cost_per_mtok);
@@ -32,9 +40,7 @@ orr_tree *orr_goodput_write(orr_arena *arena, const orr_prices *prices, const or
     orr_tree_put_real(arena, map, "ideal_s", g->ideal_s);
     if (g->finishes) {
         orr_tree_put_real(arena, map, "time_s", g->train_s);
-        orr_tree *interval = orr_tree_put(arena, map, "interval_90_s", orr_tree_new_list(arena));
-        (void)orr_tree_push(arena, interval, orr_tree_new_real(arena, g->low_s));
-        (void)orr_tree_push(arena, interval, orr_tree_new_real(arena, g->high_s));
+        put_interval(arena, map, "interval_90_s", g->low_s, g->high_s);
         orr_tree_put_real(arena, map, "days", g->train_s / 86400);
         orr_tree_put_real(arena, map, "goodput", g->goodput_frac);
         orr_tree_put_real(arena, map, "failures", g->failures);

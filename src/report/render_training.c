@@ -1,10 +1,29 @@
 /* A whole training run: days, what they are lost to, energy, money. */
+#include <stdio.h>
 #include <string.h>
 
 #include "report/report_int.h"
 
 static double real(const orr_tree *map, const char *key) {
     return orr_tree_real(orr_tree_get(map, key), 0);
+}
+
+/* Four digits, all of those before the point, thousands apart: "18.14", "2,090", "12,345". */
+static const char *figure(orr_page *page, double value) {
+    if (value >= 999.95 && value < 1e15) {
+        char digits[32];
+        int n = snprintf(digits, sizeof digits, "%.0f", value), used = 0;
+        char *out = orr_arena_alloc(page->arena, (size_t)(n + n / 3 + 1));
+        for (int i = 0; i < n; i++) {
+            if (i > 0 && (n - i) % 3 == 0) {
+                out[used++] = ',';
+            }
+            out[used++] = digits[i];
+        }
+        out[used] = '\0';
+        return out;
+    }
+    return orr_arena_format(page->arena, "%.4g", value);
 }
 
 /* "3.1 h", "12 days": a span longer than a step. */
@@ -15,20 +34,24 @@ static const char *span(orr_page *page, double value_s) {
     } units[] = {{2 * 86400.0, 86400, "days"}, {2 * 3600.0, 3600, "h"}, {120, 60, "min"}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (value_s >= units[i].over_s) {
-            return orr_arena_format(page->arena, "%.3g %s", value_s / units[i].unit_s,
+            return orr_arena_format(page->arena, "%s %s", figure(page, value_s / units[i].unit_s),
                                     units[i].word);
         }
     }
     return orr_page_seconds(page, value_s);
 }
 
-static const char *amount(orr_page *page, double value) {
+static const char *scaled(orr_page *page, double value, int digits) {
     static const char *const prefix[] = {"", "k", "M", "G", "T"};
     size_t i = 0;
     for (; value >= 1000 && i + 1 < sizeof prefix / sizeof *prefix; i++) {
         value /= 1000;
     }
-    return orr_arena_format(page->arena, "%.3g%s%s", value, i > 0 ? " " : "", prefix[i]);
+    return orr_arena_format(page->arena, "%.*g%s%s", digits, value, i > 0 ? " " : "", prefix[i]);
+}
+
+static const char *amount(orr_page *page, double value) {
+    return scaled(page, value, 3);
 }
 
 static void add_bill(orr_page *page, const orr_tree *training) {
@@ -43,8 +66,11 @@ static void add_bill(orr_page *page, const orr_tree *training) {
     }
     if (orr_tree_get(training, "cost") != NULL) {
         const char *currency = orr_tree_text(orr_tree_get(training, "currency"), "");
-        orr_page_add(page, "  cost %s%s%s, %.3g a million tokens\n",
-                     amount(page, real(training, "cost")), currency[0] != '\0' ? " " : "", currency,
+        const orr_tree *interval = orr_tree_get(training, "cost_interval_90");
+        orr_page_add(page, "  cost %s%s%s   90 %%: %s to %s   %.3g a million tokens\n",
+                     scaled(page, real(training, "cost"), 4), currency[0] != '\0' ? " " : "",
+                     currency, scaled(page, orr_tree_real(orr_tree_at(interval, 0), 0), 4),
+                     scaled(page, orr_tree_real(orr_tree_at(interval, 1), 0), 4),
                      real(training, "cost_per_million_tokens"));
     }
 }
@@ -103,7 +129,8 @@ void orr_render_training(orr_page *page, const orr_tree *training) {
     }
     double twice_s = real(training, "time_with_twice_the_failures_s");
     if (twice_s > 0 && real(training, "mtbf_s") > 0) {
-        orr_page_add(page, "  with twice the failures: %s\n", span(page, twice_s));
+        orr_page_add(page, "  with twice the failures: %s (+%.2g %%)\n", span(page, twice_s),
+                     100 * (twice_s / real(training, "time_s") - 1));
     }
     add_bill(page, training);
     orr_page_add(page, "  figures that nobody stated, and their source\n");

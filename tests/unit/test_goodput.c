@@ -155,6 +155,39 @@ static void test_a_run_that_cannot_finish_says_so(void **state) {
     orr_arena_free(arena);
 }
 
+/* Shorter than any interval: one step at least, one checkpoint, next to no failures. */
+static void test_a_short_run_takes_a_step_and_a_checkpoint(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_prices prices = prices_of(arena, "{gpu_hour: 2, checkpoint_s: 24}", "h100");
+    orr_goodput_run run = week;
+    orr_goodput g;
+    for (double tokens = 1; tokens < 1e9; tokens *= 10) {
+        run.tokens = tokens;
+        orr_goodput_find(&prices, &run, &g);
+        assert_true(g.finishes);
+        near(g.ideal_s, fmax(tokens / run.tokens_per_s, run.step_s), 1e-12);
+        near(g.train_s, g.ideal_s + 24, 0.02);
+        near(g.low_cost / g.cost, g.low_s / g.train_s, 1e-12);
+        near(g.high_cost / g.cost, g.high_s / g.train_s, 1e-12);
+    }
+    orr_arena_free(arena);
+}
+
+static void test_figures_of_other_accelerators_are_listed(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_prices prices = prices_of(arena, "{gpu_hour: {mi300x: 2}, gpu_w: {h100: 600}}", "h100");
+    assert_int_equal(orr_tree_size(prices.elsewhere), 1);
+    assert_string_equal(orr_tree_text(orr_tree_at(prices.elsewhere, 0), ""), "gpu_hour");
+    prices = prices_of(arena, "{gpu_hour: {mi300x: 2, default: 3}}", "h100");
+    assert_int_equal(orr_tree_size(prices.elsewhere), 0);
+    orr_err err = {0};
+    orr_tree *empty = orr_tree_new_text(arena, "{}");
+    assert_int_equal(orr_prices_find(arena, empty, "h100", &prices, &err), ORR_E_SCHEMA);
+    orr_arena_free(arena);
+}
+
 /* Llama 3 405B: 16,384 H100, 54 days, 419 unexpected interruptions, more than 90 % of the time
  * training (arXiv 2407.21783, section 3.3.4). */
 static void test_assumptions_give_back_the_run_they_come_from(void **state) {
@@ -203,6 +236,8 @@ int main(void) {
         cmocka_unit_test(test_losses_and_bill_add_up),
         cmocka_unit_test(test_checkpoint_time_follows_bytes_and_steps),
         cmocka_unit_test(test_a_run_that_cannot_finish_says_so),
+        cmocka_unit_test(test_a_short_run_takes_a_step_and_a_checkpoint),
+        cmocka_unit_test(test_figures_of_other_accelerators_are_listed),
         cmocka_unit_test(test_assumptions_give_back_the_run_they_come_from),
         cmocka_unit_test(test_bad_files_are_refused),
     };
