@@ -801,9 +801,20 @@ static void resolve_variant(resolver *r, orr_plan *plan) {
                                                 : 0};
 }
 
+/* A command line gives a map as text. */
+static orr_status read_lora(resolver *r, orr_plan *plan, orr_err *err) {
+    const char *text = orr_tree_text(r->keys.lora, "");
+    orr_tree *map = NULL;
+    if (text[0] != '{') {
+        return orr_lora_read(r->keys.lora, &plan->lora, err);
+    }
+    ORR_TRY(orr_yaml_read(r->arena, "lora", text, strlen(text), &map, err));
+    return orr_lora_read(map, &plan->lora, err);
+}
+
 static void resolve_lora(resolver *r, orr_plan *plan) {
     orr_err err = {0};
-    if (is_stated(r, KEY_LORA) && orr_lora_read(r->keys.lora, &plan->lora, &err) != ORR_OK) {
+    if (is_stated(r, KEY_LORA) && read_lora(r, plan, &err) != ORR_OK) {
         foreign_problem(r, KEY_LORA, &err);
     }
     if (plan->lora.rank > 0) {

@@ -60,6 +60,8 @@ static void counts_are_those_that_libraries_print(void **state) {
         {"llama-3.1-8b", "lora: 16", 41943040},
         /* 32 layers x 16 x (h + q + 2 kv): one adapter on the fused product */
         {"llama-3.1-8b", "lora: {rank: 16, targets: [linear_qkv]}", 32 * 16 * (4096 + 6144)},
+        {"llama-3.1-8b", "lora: '{rank: 16, targets: [q, v]}'", 6815744},
+        {"llama-3.1-8b", "lora: '{\"rank\": 16, \"targets\": [\"q\", \"v\"]}'", 6815744},
         {"llama-3.1-8b", "lora: {rank: 16, targets: linear_fc1}", 32 * 16 * (4096 + 28672)},
         /* an adapter an expert: 8 x 3 x (4096 + 14336) a layer */
         {"mixtral-8x7b", "lora: 4:mlp", 32ull * 4 * 8 * 3 * (4096 + 14336)},
