@@ -35,6 +35,8 @@ static const char *const COLUMNS[ORR_KERNELS_COUNT][16] = {
 static const char *const MARK[ORR_KERNELS_COUNT] = {
     "layout", "m_per_group", "moe_dtype", "kv_heads", "cols", "num_gpus", "tokens_per_rank"};
 enum { DEVICE = 0, DTYPE, SOURCE, KERNEL, TIME, FIRST };
+/* Columns from FIRST on, as bits, without which no row has a shape. */
+static const uint16_t NEEDED[ORR_KERNELS_COUNT] = {0x7, 0x7, 0x7f, 0x2f, 0x4, 0x3, 0x3e};
 
 const char *orr_kernel_class_name(orr_kernel_class class) {
     return class < ORR_KERNELS_COUNT ? CLASSES[class] : "unknown";
@@ -64,7 +66,8 @@ orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *
     for (int i = 0; i < 16; i++) {
         const char *name = COLUMNS[out->class][i];
         out->column[i] = name == NULL ? -1 : orr_csv_find(out->csv, name);
-        bool needed = i == DEVICE || i == DTYPE || (timed && (i == SOURCE || i == TIME));
+        bool needed = i == DEVICE || i == DTYPE || (timed && (i == SOURCE || i == TIME)) ||
+                      (i >= FIRST && (NEEDED[out->class] >> (i - FIRST) & 1));
         if (needed && out->column[i] < 0) {
             return orr_fail(err, ORR_E_SCHEMA, "%s: a table of %s needs the column \"%s\"", path,
                             CLASSES[out->class], name);
