@@ -61,7 +61,9 @@ static const orr_field fields[] = {
          "with resume"),
     TEXT(trials, "write the trials of the search as JSON lines to this path; with store"),
     TEXT(svg, "write speed against memory, and the seeds' best so far, as SVG to this path"),
-    TEXT(write, "folder for a plan file of each finalist, and one in the words of to"),
+    TEXT(write,
+         "folder for a plan file of each finalist, and one in the words of to; made if it is "
+         "not there"),
     {.name = "objective",
      .type = ORR_FIELD_ENUM,
      .offset = offsetof(tune_args, objective),
@@ -242,6 +244,11 @@ static orr_status find_measured(orr_job *job, const char *path, const orr_tree *
     ORR_TRY(orr_doc_read_file(job->arena, path, &file, err));
     const orr_tree *list = orr_tree_get(file, "finalists");
     *out = list != NULL ? list : file;
+    if (orr_tree_size(*out) == 0) {
+        orr_status status = orr_fail(err, ORR_E_SCHEMA, "%s holds no measured plan", path);
+        orr_hint(err, "it is a list of {plan, tokens_per_s_per_gpu}");
+        return status;
+    }
     return ORR_OK;
 }
 
@@ -411,6 +418,9 @@ orr_status orr_command_tune(orr_job *job, orr_err *err) {
     const orr_tree *baseline = NULL, *measured = NULL;
     ORR_TRY(find_baseline(job, args.baseline, keys, &baseline, err));
     ORR_TRY(find_measured(job, args.measured, &measured, err));
+    if (args.write != NULL) { /* before the search, whose results it would take along */
+        ORR_TRY(orr_os_make_folder(args.write, err));
+    }
     orr_tune_request request = {.keys = keys,
                                 .baseline = baseline,
                                 .measured = measured,

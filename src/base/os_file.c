@@ -212,3 +212,20 @@ orr_status orr_os_list(orr_arena *arena, const char *folder, const char *suffix,
     *count = used;
     return ORR_OK;
 }
+
+orr_status orr_os_make_folder(const char *path, orr_err *err) {
+    struct stat about;
+    if (mkdir(path, 0777) == 0) {
+        return ORR_OK;
+    }
+    int error = errno;
+    if (error != EEXIST || stat(path, &about) != 0) {
+        return orr_fail(err, ORR_E_IO, "cannot make the folder %s: %s", path, reason(error));
+    }
+    if (!S_ISDIR(about.st_mode)) {
+        return orr_fail(err, ORR_E_IO, "%s is not a folder", path);
+    }
+    return access(path, W_OK | X_OK) == 0
+               ? ORR_OK
+               : orr_fail(err, ORR_E_IO, "cannot write into %s: %s", path, reason(errno));
+}

@@ -20,6 +20,8 @@ orr_status orr_os_read_part(int file, char *to, size_t size, size_t *got, orr_er
 void orr_os_close(int file);
 /* Replaces a file as a whole: a temporary beside it, then a rename. ORR_E_IO. */
 orr_status orr_os_write_file(const char *path, const char *bytes, size_t length, orr_err *err);
+/* Sees to it that a folder is there to write in; its parent must be. ORR_E_IO. */
+orr_status orr_os_make_folder(const char *path, orr_err *err);
 /* Names in a folder that end in `suffix`, sorted by their bytes. ORR_E_IO, or ORR_E_LIMIT beyond
  * `max` of them. */
 orr_status orr_os_list(orr_arena *arena, const char *folder, const char *suffix, size_t max,

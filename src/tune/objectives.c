@@ -38,7 +38,8 @@ static orr_status run_of(const tune_space *space, const tune_world *world, run_o
         orr_hint(err, "--prices '{gpu_hour: 2.5}', or a file (docs/goodput.md)");
         return status;
     }
-    if (request->objective == ORR_OBJECTIVE_ENERGY && !(goodput.energy_J > 0)) {
+    bool energy = request->objective == ORR_OBJECTIVE_ENERGY || request->max_kwh > 0;
+    if (energy && !(goodput.energy_J > 0)) {
         orr_status status = orr_fail(err, ORR_E_USAGE, "the power of %s is not known", device);
         orr_hint(err, "--prices '{gpu_w: 700}', or a file (docs/goodput.md)");
         return status;
@@ -218,11 +219,10 @@ static void add_points(points *list, orr_arena *arena, const tune_found *found, 
     list->count += count;
 }
 
-/* The search of one world alone. */
-static orr_status search_world(tune_space *space, orr_engine *engine, uint32_t world,
-                               bool with_memory, points *list, bool *complete, orr_err *err) {
+orr_status tune_search_world(tune_space *space, orr_engine *engine, uint32_t world,
+                             tune_outcome *out, orr_err *err) {
     tune_space part = *space;
-    tune_outcome outcome;
+    *out = (tune_outcome){.complete = true};
     part.family = ORR_NEW_ARRAY(space->arena, tune_family, space->family_count);
     part.family_count = 0;
     part.count = 0;
@@ -232,10 +232,13 @@ static orr_status search_world(tune_space *space, orr_engine *engine, uint32_t w
             part.count += space->family[f].count;
         }
     }
-    if (part.count == 0) {
-        return ORR_OK;
-    }
-    orr_status status = tune_search(&part, engine, NULL, &outcome, err);
+    return part.count > 0 ? tune_search(&part, engine, NULL, out, err) : ORR_OK;
+}
+
+static orr_status search_world(tune_space *space, orr_engine *engine, uint32_t world,
+                               bool with_memory, points *list, bool *complete, orr_err *err) {
+    tune_outcome outcome;
+    orr_status status = tune_search_world(space, engine, world, &outcome, err);
     if (status == ORR_OK) {
         *complete = *complete && outcome.complete;
         const tune_keep *keep = &outcome.keep;

@@ -59,6 +59,11 @@ static orr_status tune_space_through(tune_space *space, orr_engine *engine, tune
         ORR_TRY(tune_anchor(space, engine, &measured, err));
     }
     ORR_TRY(look(space, engine, outcome, &seeds, &local, err));
+    if (outcome->complete && outcome->keep.top_count == 0 && tune_run_is_limited(space)) {
+        ORR_TRY(tune_run_limits_lift(space, engine, err));
+        tune_keep_release(&outcome->keep);
+        ORR_TRY(look(space, engine, outcome, &seeds, &local, err)); /* what memory is short of */
+    }
     ORR_TRY(tune_write(space, engine, outcome, result, err));
     if (!outcome->interrupted) {
         ORR_TRY(tune_refine(space, engine, &outcome->keep, &free_layers));

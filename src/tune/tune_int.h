@@ -278,6 +278,17 @@ typedef struct tune_outcome {
 orr_status tune_search(tune_space *space, orr_engine *engine, const tune_found *seed,
                        tune_outcome *out, orr_err *err);
 
+/* The search of one world alone; the caller releases out->keep, and has seen to space->request. */
+orr_status tune_search_world(tune_space *space, orr_engine *engine, uint32_t world,
+                             tune_outcome *out, orr_err *err);
+
+/* ---- run_limits.c ---------------------------------------------------------------------------- */
+
+bool tune_run_is_limited(const tune_space *space);
+/* For limits on the run that left nothing. ORR_E_INFEASIBLE: which of them, and the nearest value
+ * that a plan meets; ORR_OK where nothing fits without them either, and then they are gone. */
+orr_status tune_run_limits_lift(tune_space *space, orr_engine *engine, orr_err *err);
+
 /* ---- pool.c ---------------------------------------------------------------------------------- */
 
 typedef void (*tune_job_fn)(void *user, uint32_t thread, uint32_t index);

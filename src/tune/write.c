@@ -283,7 +283,7 @@ orr_status tune_write(tune_space *space, orr_engine *engine, tune_outcome *outco
     if (outcome->interrupted) {
         orr_tree_put_bool(w.arena, map, "interrupted", true);
     }
-    bool looked = keep->evaluated + keep->pruned_memory > 0;
+    bool looked = outcome->complete || keep->evaluated + keep->pruned_memory > 0;
     if (c->count == 0 && !looked) {
         orr_tree_put_bool(w.arena, map, "nothing_looked_at", true);
     } else if (c->count == 0) {

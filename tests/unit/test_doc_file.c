@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
+#include "base/os_file.h"
 #include "base/rng.h"
 #include "doc/doc.h"
 #include "orrery/orrery.h"
@@ -182,6 +183,22 @@ static void reads_shared_tables(void **state) {
     assert_string_equal(orr_write_json(arena, again, true), once);
 }
 
+static void makes_folders(void **state) {
+    orr_arena *arena = *state;
+    orr_err err = {0};
+    const char *path = scratch(arena, "folder"), *file = save(arena, "no-folder", "x", 1);
+    struct stat about;
+    assert_int_equal(orr_os_make_folder(path, &err), ORR_OK);
+    assert_int_equal(stat(path, &about), 0);
+    assert_true(S_ISDIR(about.st_mode));
+    assert_int_equal(orr_os_make_folder(path, &err), ORR_OK); /* is there */
+    assert_int_equal(orr_os_make_folder(file, &err), ORR_E_IO);
+    const char *deep = orr_arena_format(arena, "%s/a/b", path);
+    assert_int_equal(orr_os_make_folder(deep, &err), ORR_E_IO);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(unlink(file), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_files, set_up, tear_down),
@@ -190,6 +207,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(unpacks_gzip, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bounds_what_gzip_unpacks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reads_shared_tables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(makes_folders, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

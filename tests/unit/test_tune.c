@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -310,7 +311,12 @@ static void money_and_days_follow_from_the_step(void **state) {
     request.max_cost = 1.0001 * cost;
     assert_true(real(tune(arena, &request), "best.cost") <= request.max_cost);
     request.max_cost = 0.99 * cost;
-    assert_int_equal(orr_tree_kind_of(orr_tree_get(tune(arena, &request), "best")), ORR_TREE_NULL);
+    orr_engine *engine = orr_engine_new();
+    orr_tree *none = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_tune(engine, arena, &request, &none, &err), ORR_E_INFEASIBLE);
+    assert_non_null(strstr(err.message, "--max-cost"));
+    orr_engine_free(engine);
     orr_arena_free(arena);
 }
 
@@ -368,6 +374,29 @@ static void limits_that_exclude_each_other_are_named(void **state) {
     orr_arena_free(arena);
 }
 
+/* The nearest value is what the search without the limit finds, and it is met. */
+static void limits_on_the_run_name_the_nearest(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_engine *engine = orr_engine_new();
+    orr_tree *result = NULL;
+    orr_err err = {0};
+    orr_tune_request request = {.keys = workload(arena), .tokens = 1e12};
+    double days = real(tune(arena, &request), "best.train_days"), nearest = 0;
+    assert_true(days > 0);
+    request.max_days = days / 2;
+    assert_int_equal(orr_tune(engine, arena, &request, &result, &err), ORR_E_INFEASIBLE);
+    assert_non_null(strstr(err.message, "--max-days"));
+    const char *value = strstr(err.hint, "--max-days ");
+    assert_non_null(value);
+    assert_int_equal(sscanf(value, "--max-days %lf", &nearest), 1);
+    assert_true(nearest >= days && nearest < days * 1.001);
+    request.max_days = nearest;
+    assert_true(real(tune(arena, &request), "best.train_days") <= nearest);
+    orr_engine_free(engine);
+    orr_arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_read_pins_and_ranges),
@@ -382,6 +411,7 @@ int main(void) {
         cmocka_unit_test(the_cheapest_cluster_is_found),
         cmocka_unit_test(robustness_shakes_everything),
         cmocka_unit_test(limits_that_exclude_each_other_are_named),
+        cmocka_unit_test(limits_on_the_run_name_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
