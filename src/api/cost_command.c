@@ -121,31 +121,6 @@ orr_tree *orr_cost_fields(orr_arena *arena) {
     return out;
 }
 
-/* ---- a table -------------------------------------------------------------------------------- */
-
-static orr_status price_table(orr_job *job, const cost_args *args, orr_err *err) {
-    char *csv = NULL;
-    ORR_TRY(orr_cost_kernels_batch(job->arena, args->batch,
-                                   args->class > 0 ? classes[args->class] : NULL, &csv,
-                                   &job->result, err));
-    const orr_tree *unpriced = orr_tree_at(orr_tree_get(job->result, "unpriced"), 0);
-    int64_t rows = orr_tree_int(orr_tree_get(job->result, "rows"), 0);
-    int64_t left = rows - orr_tree_int(orr_tree_get(job->result, "priced"), 0);
-    if (left > 0) {
-        orr_job_warn(job, "unpriced_rows", "batch",
-                     "%lld of %lld rows have no price; the first, line %lld: %s", (long long)left,
-                     (long long)rows, (long long)orr_tree_int(orr_tree_get(unpriced, "line"), 0),
-                     orr_tree_text(orr_tree_get(unpriced, "why"), ""));
-    }
-    if (args->write != NULL) {
-        ORR_TRY(orr_os_write_file(args->write, csv, strlen(csv), err));
-        orr_tree_put_text(job->arena, job->result, "written", args->write);
-    } else {
-        orr_tree_put_text(job->arena, job->result, "csv", csv);
-    }
-    return ORR_OK;
-}
-
 /* ---- one op --------------------------------------------------------------------------------- */
 
 static const char *const ops[] = {"gemm",       "grouped_gemm", "attention",      "elementwise",
@@ -179,12 +154,14 @@ enum {
     MEMORY = 8,
     COLLECTIVE = 16,
     EXCHANGE = 32,
+    TABLE = 64,
     MATMULS = PRODUCT | GROUPED,
     COMPUTE = MATMULS | ATTENTION,
-    GROUP = COLLECTIVE | EXCHANGE
+    GROUP = COLLECTIVE | EXCHANGE,
+    OPS_ALL = COMPUTE | MEMORY | GROUP
 };
 
-/* What is not listed goes with any op. */
+/* What is not listed goes with everything. */
 static const struct {
     const char *name;
     uint8_t of, needed;
@@ -195,7 +172,7 @@ static const struct {
                {"k", MATMULS, MATMULS},
                {"groups", GROUPED, GROUPED},
                {"out_bytes", MATMULS, 0},
-               {"batch", PRODUCT | ATTENTION, 0},
+               {"batch", PRODUCT | ATTENTION | TABLE, 0},
                {"heads", ATTENTION, ATTENTION},
                {"kv_heads", ATTENTION, 0},
                {"head_dim", ATTENTION, ATTENTION},
@@ -214,13 +191,19 @@ static const struct {
                {"hidden", EXCHANGE, EXCHANGE},
                {"topk", EXCHANGE, EXCHANGE},
                {"experts", EXCHANGE, EXCHANGE},
-               {"class", 0, 0},
-               {"write", 0, 0}};
+               {"class", TABLE, 0},
+               {"write", TABLE, 0},
+               {"hardware", OPS_ALL, 0},
+               {"cluster", OPS_ALL, 0},
+               {"fabric", OPS_ALL, 0},
+               {"software", OPS_ALL, 0},
+               {"gpus", OPS_ALL, 0}};
 enum { OPTIONS = sizeof options / sizeof *options };
 
 static uint8_t family_of(int which) {
     static const uint8_t kernels[FIRST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
-    return which < FIRST_FAMILY       ? kernels[which]
+    return which < 0                  ? TABLE
+           : which < FIRST_FAMILY     ? kernels[which]
            : which < FIRST_COLLECTIVE ? MEMORY
            : which < DISPATCH         ? COLLECTIVE
                                       : EXCHANGE;
@@ -252,10 +235,12 @@ static orr_status check_size(const orr_field *field, double value, bool needed, 
                     least, most, value);
 }
 
-/* Every option that is stated is one of the op, in its range, and none is missing. */
+/* Every option that is stated is one of the op (-1: of a table), in its range, and none is missing.
+ */
 static orr_status check_options(orr_job *job, const cost_args *args, int which, uint64_t seen,
                                 orr_err *err) {
     uint8_t family = family_of(which);
+    const char *what = which < 0 ? "of a table" : ops[which];
     for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
         const orr_field *field = &fields[f];
         uint8_t of = family, needed = 0;
@@ -267,12 +252,12 @@ static orr_status check_options(orr_job *job, const cost_args *args, int which, 
         }
         if (!(seen >> f & 1)) {
             if (needed) {
-                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", ops[which], field->name);
+                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what, field->name);
             }
             continue;
         }
         if (!of) {
-            return not_taken(job, ops[which], field->name, family, err);
+            return not_taken(job, what, field->name, family, err);
         }
         if (field->type == ORR_FIELD_REAL || field->type == ORR_FIELD_QUANTITY) {
             double value = *(const double *)(const void *)((const char *)args + field->offset);
@@ -558,6 +543,13 @@ static orr_status price_op(orr_job *job, const cost_args *args, uint64_t seen, o
         table = orr_cost_table_measured(job->arena, table, job->evidence);
     }
     ORR_TRY(orr_cost_op_write(job->arena, table, &op, &job->result, err));
+    const char *provenance = orr_tree_text(orr_tree_get(job->result, "provenance"), "");
+    if (op.kind == ORR_OP_ATTENTION && orr_dtype_bytes(dtype) != 2 &&
+        strcmp(provenance, "measured") != 0) {
+        orr_job_warn(job, "dtype_not_modelled", "dtype",
+                     "attention in %s is priced as in 16 bits: there is no model of it",
+                     orr_dtype_name(dtype));
+    }
     if (which >= DISPATCH) {
         orr_tree_put_text(job->arena, job->result, "op",
                           orr_arena_format(job->arena,
@@ -569,6 +561,34 @@ static orr_status price_op(orr_job *job, const cost_args *args, uint64_t seen, o
     orr_tree_put_text(job->arena, job->result, "software", software->name);
     return ORR_OK;
 }
+
+/* ---- a table -------------------------------------------------------------------------------- */
+
+static orr_status price_table(orr_job *job, const cost_args *args, uint64_t seen, orr_err *err) {
+    char *csv = NULL;
+    ORR_TRY(check_options(job, args, -1, seen, err));
+    ORR_TRY(orr_cost_kernels_batch(job->arena, args->batch,
+                                   args->class > 0 ? classes[args->class] : NULL, &csv,
+                                   &job->result, err));
+    const orr_tree *unpriced = orr_tree_at(orr_tree_get(job->result, "unpriced"), 0);
+    int64_t rows = orr_tree_int(orr_tree_get(job->result, "rows"), 0);
+    int64_t left = rows - orr_tree_int(orr_tree_get(job->result, "priced"), 0);
+    if (left > 0) {
+        orr_job_warn(job, "unpriced_rows", "batch",
+                     "%lld of %lld rows have no price; the first, line %lld: %s", (long long)left,
+                     (long long)rows, (long long)orr_tree_int(orr_tree_get(unpriced, "line"), 0),
+                     orr_tree_text(orr_tree_get(unpriced, "why"), ""));
+    }
+    if (args->write != NULL) {
+        ORR_TRY(orr_os_write_file(args->write, csv, strlen(csv), err));
+        orr_tree_put_text(job->arena, job->result, "written", args->write);
+    } else {
+        orr_tree_put_text(job->arena, job->result, "csv", csv);
+    }
+    return ORR_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
 
 orr_status orr_command_cost(orr_job *job, orr_err *err) {
     cost_args args = {0};
@@ -583,5 +603,5 @@ orr_status orr_command_cost(orr_job *job, orr_err *err) {
         orr_hint(err, "orrery cost gemm --m 8192 --n 8192 --k 8192 --hardware h100");
         return status;
     }
-    return price_table(job, &args, err);
+    return price_table(job, &args, seen, err);
 }

@@ -101,7 +101,7 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request
 
 /* The rows of such a table as CSV text with predicted_us, low_us and high_us (90 %) added, empty
  * where there is no model; measured times are not needed. *summary: {class, rows, priced, unpriced:
- * [{line, why}]}, the first few. */
+ * [{line, why}], the first few; reasons: [{why, rows}], of all}. */
 orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char *class, char **csv,
                                   orr_tree **summary, orr_err *err);
 

@@ -63,6 +63,10 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
     orr_text out = orr_text_new(arena, OUT_LIMIT_BYTES);
     write_header(&out, rows.csv);
     int64_t count = 0, priced = 0;
+    static const char *const WHY[] = {"the row does not say what is needed", "unknown device",
+                                      "no model for this kind of kernel on this device"};
+    enum { REASONS = sizeof WHY / sizeof *WHY };
+    int64_t times[REASONS] = {0};
     orr_tree *without = orr_tree_new_list(arena);
     orr_kernel_row row;
     for (bool more = true; more;) {
@@ -74,12 +78,12 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
         bool good = row.whole && orr_kernel_price(pricer, rows.class, &row, &time, &relerr) &&
                     time > 0 && isfinite(time);
         write_row(&out, rows.csv, &row, good, time, relerr);
+        int why = !row.whole ? 0 : orr_kernel_accelerator(pricer, row.device) == NULL ? 1 : 2;
+        times[why] += !good;
         if (!good && orr_tree_size(without) < MOST_NAMED) {
             orr_tree *one = orr_tree_push(arena, without, orr_tree_new_map(arena));
             orr_tree_put_int(arena, one, "line", orr_csv_line(rows.csv));
-            orr_tree_put_text(arena, one, "why",
-                              row.whole ? "no model for this device or kind of kernel"
-                                        : "the row does not say what is needed");
+            orr_tree_put_text(arena, one, "why", WHY[why]);
         }
         count++;
         priced += good;
@@ -90,5 +94,13 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
     orr_tree_put_int(arena, *summary, "rows", count);
     orr_tree_put_int(arena, *summary, "priced", priced);
     (void)orr_tree_put(arena, *summary, "unpriced", without);
+    orr_tree *reasons = orr_tree_put(arena, *summary, "reasons", orr_tree_new_list(arena));
+    for (int i = 0; i < REASONS; i++) {
+        if (times[i] > 0) {
+            orr_tree *one = orr_tree_push(arena, reasons, orr_tree_new_map(arena));
+            orr_tree_put_text(arena, one, "why", WHY[i]);
+            orr_tree_put_int(arena, one, "rows", times[i]);
+        }
+    }
     return ORR_OK;
 }
