@@ -133,7 +133,7 @@ static orr_status open_study(study *s, orr_err *err) {
 }
 
 static orr_status study_figure(const study *s, size_t figure, orr_tree *rows, orr_err *err) {
-    orr_belt_plan low, high;
+    orr_belt_plan same, low, high;
     if (orr_tree_get(s->sheet, figures[figure].key) == NULL) {
         return ORR_OK;
     }
@@ -142,16 +142,19 @@ static orr_status study_figure(const study *s, size_t figure, orr_tree *rows, or
     if (strcmp(figures[figure].key, "peer_Bps") == 0 && peer_Bps * (1 + step_frac) > link_Bps) {
         return ORR_OK; /* no pair can have more than all links: link_Bps has told it */
     }
+    /* A machine with a figure of its own is not held to what was measured on the one by name: steps
+     * are from that machine with the figure unmoved. */
+    ORR_TRY(at_factor(s, figure, 1, &same, err));
     ORR_TRY(at_factor(s, figure, 1 - step_frac, &low, err));
     ORR_TRY(at_factor(s, figure, 1 + step_frac, &high, err));
     orr_tree *row = orr_tree_push(s->arena, rows, orr_tree_new_map(s->arena));
     orr_tree_put_text(s->arena, row, "figure", figures[figure].key);
     orr_tree_put_text(s->arena, row, "is", figures[figure].is);
-    if (!low.legal || !high.legal) {
+    if (!same.legal || !low.legal || !high.legal) {
         orr_tree_put_text(s->arena, row, "error", low.legal ? high.why.message : low.why.message);
         return ORR_OK;
     }
-    double own = s->own.tokens_per_s_per_gpu;
+    double own = same.tokens_per_s_per_gpu;
     orr_tree_put_real(
         s->arena, row, "elasticity",
         belt_round((high.tokens_per_s_per_gpu - low.tokens_per_s_per_gpu) / (2 * step_frac * own),
@@ -160,6 +163,7 @@ static orr_status study_figure(const study *s, size_t figure, orr_tree *rows, or
                       belt_round(low.tokens_per_s_per_gpu / own - 1, 4));
     orr_tree_put_real(s->arena, row, "more_10_percent",
                       belt_round(high.tokens_per_s_per_gpu / own - 1, 4));
+    orr_tree_put_real(s->arena, row, "from_tokens_per_s_per_gpu", belt_round(own, 1));
     orr_tree_put_bool(s->arena, row, "fits_with_less", low.fits);
     orr_tree_put_bool(s->arena, row, "fits_with_more", high.fits);
     return ORR_OK;

@@ -725,8 +725,12 @@ static double arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
     return (amd == is_amd(arch) ? 100 : 1000) + generations;
 }
 
-/* How far a fit's data sheet is from the accelerator's, in log ratios. */
+/* How far a fit's data sheet is from the accelerator's, in log ratios; none from the one that it
+ * starts from, so that moving a figure changes no fit. */
 static double sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {
+    if (accelerator->like != NULL && orr_name_equal(fit->device, accelerator->like)) {
+        return 0;
+    }
     double own = accelerator->peak_flops[ORR_NVFP4];
     double refresh = own > 0 && fit->fp4_flops > 0 ? fabs(log(own / fit->fp4_flops)) : 0;
     return fabs(log(accelerator->units / fit->units)) +

@@ -203,6 +203,7 @@ orr_status orr_accelerator_read(orr_arena *arena, const orr_tree *file, const ch
     *a = s.a;
     a->name = s.name != NULL ? s.name : fallback_name != NULL ? fallback_name : "accelerator";
     a->title = a->title != NULL ? a->title : a->name;
+    a->like = orr_tree_text(orr_tree_get(file, "like"), NULL);
     a->sources = s.sources;
     a->source = join_sources(arena, s.sources);
     a->peer_Bps = a->peer_Bps > 0 ? a->peer_Bps : a->link_Bps;

@@ -49,6 +49,7 @@ const char *orr_topology_name(orr_topology topology);
 typedef struct orr_accelerator {
     const char *name;  /* "h100" */
     const char *title; /* "NVIDIA H100 SXM5 80GB" */
+    const char *like;  /* accelerator that it starts from; NULL: none */
     const char *source;
     const orr_tree *sources; /* map: figure to where it was read */
     uint8_t vendor, arch;

@@ -232,10 +232,17 @@ static void finish(const orr_resolved *resolved, double variance, orr_projection
     out->price_error_frac = sqrt(variance) / out->step_s;
 }
 
-static orr_status play_order(orr_engine *engine, const orr_order *order, const orr_durations *d,
-                             orr_play *play, orr_err *err) {
+static orr_status play_order(orr_engine *engine, const orr_plan *plan, const orr_order *order,
+                             const orr_durations *d, orr_play *play, orr_err *err) {
     orr_arena_reset(engine->played);
-    return orr_order_play(order, d, false, engine->played, play, err);
+    orr_status status = orr_order_play(order, d, false, engine->played, play, err);
+    if (status == ORR_E_LIMIT) {
+        status = orr_fail(err, ORR_E_LIMIT,
+                          "seq %u with mbs %u is out of range: a step of this model would take "
+                          "longer than can be simulated",
+                          plan->batch.seq, plan->batch.mbs);
+    }
+    return status;
 }
 
 static bool same_times(const orr_free_play *kept, const orr_schedule_spec *spec,
@@ -274,7 +281,7 @@ static orr_status play_free(orr_engine *engine, const orr_plan *plan, const orr_
         orr_durations no_hops = *d;
         no_hops.hop = ORR_NEW_ARRAY(engine->scratch, int64_t, plan->pipe.pp);
         keep_times(engine, &spec, d, chunks);
-        ORR_TRY(play_order(engine, order, &no_hops, &free_hops, err));
+        ORR_TRY(play_order(engine, plan, order, &no_hops, &free_hops, err));
         for (uint32_t r = 0; r < plan->pipe.pp; r++) {
             kept->rank_end[r] = free_hops.rank_end[r];
             kept->rank_begin[r] = orr_rank_begin(&free_hops, plan->pipe.vpp, r);
@@ -300,7 +307,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         ORR_TRY(orr_link(engine->linker, scratch, resolved, &d, program, err));
     }
     orr_play play = new_play(scratch, pipe);
-    ORR_TRY(play_order(engine, program->order, &d, &play, err));
+    ORR_TRY(play_order(engine, &resolved->plan, program->order, &d, &play, err));
 
     orr_exchanges *exchanges = ORR_NEW(scratch, orr_exchanges);
     orr_step_exchanges(program, table, exchanges);

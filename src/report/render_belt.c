@@ -159,6 +159,7 @@ void orr_render_sensitivity(orr_page *page, const orr_tree *envelope) {
     const orr_tree *rows = orr_tree_path(envelope, "result.rows");
     add_row_head(page);
     add_row(page, orr_tree_path(envelope, "result.plan"), " ");
+    bool kinked = false;
     orr_page_heading(page, "Throughput by a figure of the machine");
     orr_page_add(page, "  figure      per 1 %%   10 %% less  10 %% more\n");
     for (size_t i = 0; i < orr_tree_size(rows); i++) {
@@ -172,6 +173,13 @@ void orr_render_sensitivity(orr_page *page, const orr_tree *envelope) {
         orr_page_add(page, "  %+5.2f %%    %+6.1f %%    %+6.1f %%  %s\n", real(one, "elasticity"),
                      100 * real(one, "less_10_percent"), 100 * real(one, "more_10_percent"),
                      text(one, "is"));
+        kinked = kinked || (strcmp(text(one, "figure"), "peak") == 0 &&
+                            real(one, "more_10_percent") > -1.25 * real(one, "less_10_percent"));
+    }
+    if (kinked) {
+        orr_page_add(page,
+                     "  a lower peak under the same power limit throttles less: it costs less "
+                     "than a higher one gains\n");
     }
 }
 

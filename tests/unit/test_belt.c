@@ -201,6 +201,9 @@ static void sensitivities_have_the_right_sign(void **state) {
     for (size_t i = 0; i < orr_tree_size(rows); i++) {
         double elasticity = orr_tree_real(orr_tree_get(orr_tree_at(rows, i), "elasticity"), -1);
         assert_true(elasticity >= 0);
+        const orr_tree *row = orr_tree_at(rows, i);
+        assert_true(orr_tree_real(orr_tree_get(row, "less_10_percent"), 1) <= 0);
+        assert_true(orr_tree_real(orr_tree_get(row, "more_10_percent"), -1) >= 0);
         sum += elasticity;
     }
     /* Everything that the machine does takes part of the step; the host and waiting the rest. */
