@@ -114,6 +114,11 @@ static void add_precision(importer *im, const char *words, uint32_t line, settin
         {"delayed", "delayed"}, {"current", "tensorwise"},   {"tensorwise", "tensorwise"},
         {"mxfp8", "mxfp8"},     {"subchannel", "blockwise"}, {"blockwise", "blockwise"}};
     bool brain = strstr(words, "bf16") != NULL || strstr(words, "16") == NULL;
+    if (strstr(words, "16") == NULL && strstr(words, "fp8") == NULL &&
+        strstr(words, "fp4") == NULL) {
+        orr_import_ask(im, line, "precision", "no precision recipe '%.40s' is known, bf16 is taken",
+                       words);
+    }
     add(im, list, brain ? "bf16" : "fp16", "true", line);
     if (strstr(words, "nvfp4") != NULL || strstr(words, "fp4") != NULL) {
         add(im, list, "fp4-format", "e2m1", line);
@@ -718,6 +723,11 @@ static void nemo1_joint(importer *im, const orr_tree *tree, settings *list,
     const char *word = orr_tree_scalar(im->arena, precision);
     bool half = strncmp(word, "16", 2) == 0;
     bool wide = strncmp(word, "32", 2) == 0;
+    bool brain = strncmp(word, "bf16", 4) == 0;
+    if (precision != NULL && !half && !wide && !brain) {
+        orr_import_ask(im, orr_tree_span(precision).line, "precision",
+                       "trainer.precision: %.40s is not understood, bf16 is taken", word);
+    }
     if (!wide) {
         add(im, list, half ? "fp16" : "bf16", "true", orr_tree_span(precision).line);
     }

@@ -166,6 +166,12 @@ static void put_stage(importer *im, int64_t stage, const char *file, uint32_t li
 static void put_sharding(importer *im, const orr_tree *tree) {
     const orr_tree *ds = orr_tree_get(tree, "deepspeed"), *fsdp = orr_tree_get(tree, "fsdp");
     uint32_t line = orr_tree_span(ds).line;
+    bool both = orr_tree_kind_of(ds) != ORR_TREE_NULL &&
+                (orr_tree_size(fsdp) > 0 || orr_tree_text(fsdp, "")[0] != '\0' ||
+                 orr_tree_size(orr_tree_get(tree, "fsdp_config")) > 0);
+    if (both) {
+        orr_import_warn(im, line, "deepspeed and fsdp contradict; deepspeed is taken");
+    }
     if (orr_tree_kind_of(ds) == ORR_TREE_TEXT) {
         const char *file = orr_tree_text(ds, "");
         put_stage(im, stage_of(file), file, line);
@@ -599,6 +605,10 @@ static void axolotl_lora(importer *im, const orr_tree *tree) {
     bool four = orr_foreign_flag(tree, "load_in_4bit", false);
     bool eight = orr_foreign_flag(tree, "load_in_8bit", false);
     uint32_t line = orr_foreign_line(tree, "adapter");
+    if (four && eight) {
+        orr_import_warn(im, orr_foreign_line(tree, "load_in_8bit"),
+                        "load_in_4bit and load_in_8bit contradict; 4 bits are taken");
+    }
     if (adapter[0] == '\0') {
         if (four || eight) {
             orr_import_warn(im, orr_foreign_line(tree, four ? "load_in_4bit" : "load_in_8bit"),

@@ -379,6 +379,14 @@ void orr_launch_keys(importer *im, const launch *found, const slurm_header *h) {
                         "the launcher starts %u nodes, the Slurm header asks for %u", nodes,
                         h->nodes);
     }
+    bool shared = h->tasks_per_node > 1 && h->gpus_per_node == per_node * h->tasks_per_node;
+    if (h->gpus_per_node > 0 && found->per_node > 0 && found->per_node != h->gpus_per_node &&
+        !shared) {
+        orr_import_warn(im, per_node_line,
+                        "the launcher starts %u processes on a node, the Slurm header asks for %u "
+                        "GPUs there",
+                        found->per_node, h->gpus_per_node);
+    }
     if (nodes > 0) {
         orr_import_put_int(im, "nodes", nodes, nodes_line);
     }

@@ -371,6 +371,22 @@ static void contradictions_are_said(void **state) {
         {"a.yaml", "model_name_or_path: a\nlearning_rate: 1\nmax_length: 1\nmax_seq_length: 2\n",
          "line 3 said 1"},
         {"a.yaml", "base_model: a\nmicro_batch_size: 1\nadapter: qlora\nlora_r: 8\n", "contradict"},
+        {"a.yaml",
+         "base_model: a\nmicro_batch_size: 1\nadapter: lora\nlora_r: 8\nload_in_4bit: true\n"
+         "load_in_8bit: true\n",
+         "load_in_8bit contradict"},
+        {"a.yaml",
+         "base_model: a\nmicro_batch_size: 1\ndeepspeed: zero2.json\nfsdp:\n  - full_shard\n",
+         "deepspeed and fsdp contradict"},
+        {"a.sh",
+         "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+         "torchrun --nnodes 2 --nproc_per_node=4 pretrain_gpt.py --num-layers 1 --hidden-size 8\n",
+         "asks for 8 GPUs"},
+        {"a.yaml",
+         "trainer:\n  num_nodes: 1\n  devices: 8\n  precision: 17\nmodel:\n"
+         "  micro_batch_size: 1\n  tensor_model_parallel_size: 1\n  num_layers: 1\n"
+         "  hidden_size: 8\n",
+         "17 is not understood"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         orr_arena *arena = orr_arena_new();
