@@ -409,6 +409,23 @@ static const orr_tree *pinned_base(orr_job *job, const orr_tree *keys, const orr
     return orr_belt_merge(job->arena, orr_job_base(job, keys), own);
 }
 
+/* A model that gave out leaves the best so far, a warning and the exit code of the network. */
+static void note_failure(orr_job *job, const orr_llm_client *client, const orr_tree *report) {
+    static const orr_llm_failure failures[] = {ORR_LLM_REFUSED, ORR_LLM_UNUSABLE,
+                                               ORR_LLM_UNREACHED};
+    const char *stopped = orr_tree_text(orr_tree_get(report, "stopped"), "");
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        const char *name = orr_llm_failure_name(failures[i]);
+        size_t length = strlen(name);
+        if (strncmp(stopped, name, length) == 0 && stopped[length] == ':') {
+            orr_job_warn(job, "llm", client->endpoint.url,
+                         "the language model gave out (%s): what is shown is the best so far",
+                         stopped);
+            orr_tree_put_text(job->arena, job->result, "failed", "network");
+        }
+    }
+}
+
 orr_status orr_job_investigate(orr_job *job, const orr_tree *keys, const orr_tree *pins,
                                const orr_tree *ranges, orr_err *err) {
     llm_args args = {.temperature = -1};
@@ -448,6 +465,7 @@ orr_status orr_job_investigate(orr_job *job, const orr_tree *keys, const orr_tre
     ORR_TRY(orr_agent_investigate(&task, &client, job->arena, investigation, err));
     (void)orr_tree_put(job->arena, job->result, "investigation", investigation);
     take_best(job, investigation);
+    note_failure(job, &client, investigation);
     if (args.svg != NULL) {
         const char *text = orr_report_best_so_far(job->arena, job->result);
         ORR_TRY(orr_os_write_file(args.svg, text, strlen(text), err));

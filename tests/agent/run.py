@@ -33,15 +33,19 @@ def check(name, good, detail=""):
         print(f"FAILED {name}: {detail}")
 
 
-def run(url, *more, api="chat", env=None, code=0):
+def run(url, *more, api="chat", env=None):
     command = [binary, "tune", *PROBLEM, "--json", "--llm-retry-wait", "0.02", *more]
     if url is not None:
         command += ["--llm", url, "--llm-api", api, "--llm-model", "SCRIPTED"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
                           env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **(env or {})})
-    check(f"exit code of {' '.join(more)[:60]}", done.returncode == code, f"{done.returncode}: {done.stderr[-600:]}")
     check("no key in the output", KEY not in done.stdout + done.stderr)
-    return json.loads(done.stdout)
+    answer = json.loads(done.stdout)
+    gave_out = answer["result"]["investigation"]["stopped"].startswith(("refused:", "unusable:", "unreached:"))
+    check(f"exit code of {' '.join(more)[:60]}", done.returncode == (5 if gave_out else 0),
+          f"{done.returncode}: {done.stderr[-600:]}")
+    check("a failure is told", ("gave out" in done.stderr) == gave_out, done.stderr[-600:])
+    return answer
 
 
 def tool_results(request):
