@@ -49,7 +49,7 @@ static orr_llm_failure ask_for_a_call(orr_llm_client *client, orr_arena *arena,
 static bool try_calls(orr_llm_client *client, orr_arena *arena, orr_tree *checks) {
     static const char *const titles[] = {"calls tools", "calls tools when required",
                                          "calls tools by schema"};
-    for (int way = client->endpoint.calls; way <= ORR_LLM_CALLS_SCHEMA; way++) {
+    for (int way = (int)client->endpoint.calls; way <= ORR_LLM_CALLS_SCHEMA; way++) {
         if (way == ORR_LLM_CALLS_SCHEMA && client->endpoint.api != ORR_LLM_CHAT) {
             break;
         }
