@@ -176,7 +176,7 @@ static void configs_agree_with_the_catalog(void **state) {
     }
 }
 
-/* Families that the catalog has no entry of: totals as printed by the models' own pages. */
+/* Families that the catalog has no entry of: totals worked out by hand from the config's shapes. */
 static void configs_of_other_families_have_the_published_totals(void **state) {
     static const struct {
         const char *name;
