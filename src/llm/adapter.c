@@ -61,6 +61,26 @@ const orr_tree *llm_args(orr_arena *arena, const char *text) {
                : NULL;
 }
 
+void llm_add_tool(orr_arena *arena, const orr_llm_endpoint *endpoint, const orr_llm_tool *tool,
+                  orr_tree *out) {
+    orr_tree_put_text(arena, out, "name", tool->name);
+    orr_tree_put_text(arena, out, "description", tool->description);
+    (void)orr_tree_put(arena, out, "parameters",
+                       endpoint->quirks.no_strict ? orr_tree_copy(arena, tool->schema)
+                                                  : orr_llm_strict(arena, tool->schema));
+}
+
+void llm_add_choice(orr_arena *arena, const orr_llm_endpoint *endpoint,
+                    const orr_llm_request *request, orr_tree *body) {
+    if (!endpoint->quirks.no_tool_choice) {
+        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
+        orr_tree_put_text(arena, body, "tool_choice", must ? "required" : "auto");
+    }
+    if (!endpoint->quirks.no_parallel) {
+        orr_tree_put_bool(arena, body, "parallel_tool_calls", true);
+    }
+}
+
 void llm_add_call(orr_arena *arena, orr_llm_reply *out, const char *id, const char *name,
                   const orr_tree *args) {
     if (out->call_count == ORR_LLM_MAX_CALLS) {

@@ -65,22 +65,12 @@ static void add_tools(orr_arena *arena, const orr_llm_endpoint *endpoint,
         orr_tree *one = orr_tree_push(arena, tools, orr_tree_new_map(arena));
         orr_tree_put_text(arena, one, "type", "function");
         orr_tree *function = orr_tree_put(arena, one, "function", orr_tree_new_map(arena));
-        orr_tree_put_text(arena, function, "name", tool->name);
-        orr_tree_put_text(arena, function, "description", tool->description);
-        (void)orr_tree_put(arena, function, "parameters",
-                           strict ? orr_llm_strict(arena, tool->schema)
-                                  : orr_tree_copy(arena, tool->schema));
+        llm_add_tool(arena, endpoint, tool, function);
         if (strict) {
             orr_tree_put_bool(arena, function, "strict", true);
         }
     }
-    if (!endpoint->quirks.no_tool_choice) {
-        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
-        orr_tree_put_text(arena, body, "tool_choice", must ? "required" : "auto");
-    }
-    if (!endpoint->quirks.no_parallel) {
-        orr_tree_put_bool(arena, body, "parallel_tool_calls", true);
-    }
+    llm_add_choice(arena, endpoint, request, body);
 }
 
 orr_tree *llm_chat_body(orr_arena *arena, const orr_llm_endpoint *endpoint,

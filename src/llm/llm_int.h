@@ -33,6 +33,12 @@ llm_piece *llm_fold_piece(orr_llm_fold *fold, int64_t index);
 const orr_tree *llm_args(orr_arena *arena, const char *text);
 void llm_add_call(orr_arena *arena, orr_llm_reply *out, const char *id, const char *name,
                   const orr_tree *args);
+/* name, description and parameters of a tool, and how calls are asked for: as both APIs of OpenAI
+ * spell them. */
+void llm_add_tool(orr_arena *arena, const orr_llm_endpoint *endpoint, const orr_llm_tool *tool,
+                  orr_tree *out);
+void llm_add_choice(orr_arena *arena, const orr_llm_endpoint *endpoint,
+                    const orr_llm_request *request, orr_tree *body);
 /* {type, code, message} of an error object in any provider's shape. */
 const orr_tree *llm_error(orr_arena *arena, const orr_tree *from);
 int64_t llm_int(const orr_tree *map, const char *path);

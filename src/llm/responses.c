@@ -35,20 +35,10 @@ static void add_tools(orr_arena *arena, const orr_llm_endpoint *endpoint,
         const orr_llm_tool *tool = &request->tool[i];
         orr_tree *one = orr_tree_push(arena, tools, orr_tree_new_map(arena));
         orr_tree_put_text(arena, one, "type", "function");
-        orr_tree_put_text(arena, one, "name", tool->name);
-        orr_tree_put_text(arena, one, "description", tool->description);
-        (void)orr_tree_put(arena, one, "parameters",
-                           strict ? orr_llm_strict(arena, tool->schema)
-                                  : orr_tree_copy(arena, tool->schema));
+        llm_add_tool(arena, endpoint, tool, one);
         orr_tree_put_bool(arena, one, "strict", strict);
     }
-    if (!endpoint->quirks.no_tool_choice) {
-        bool must = request->must_call || endpoint->calls == ORR_LLM_CALLS_REQUIRED;
-        orr_tree_put_text(arena, body, "tool_choice", must ? "required" : "auto");
-    }
-    if (!endpoint->quirks.no_parallel) {
-        orr_tree_put_bool(arena, body, "parallel_tool_calls", true);
-    }
+    llm_add_choice(arena, endpoint, request, body);
 }
 
 orr_tree *llm_responses_body(orr_arena *arena, const orr_llm_endpoint *endpoint,

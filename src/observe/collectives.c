@@ -106,21 +106,6 @@ static void read_rank(table_reader *r, const char *line) {
     }
 }
 
-static size_t split(char *line, char **token) {
-    size_t count = 0;
-    for (char *p = line; *p != '\0' && count < MAX_TOKENS;) {
-        p += strspn(p, " \t");
-        if (*p != '\0') {
-            token[count++] = p;
-            p += strcspn(p, " \t");
-            if (*p != '\0') {
-                *p++ = '\0';
-            }
-        }
-    }
-    return count;
-}
-
 static bool number_of(const char *text, double *value) {
     const char *end;
     return orr_scan_number(text, value, &end) && *end == '\0';
@@ -159,7 +144,7 @@ static const char *op_of_ratio(const table_reader *r, double ratio, const char *
 
 static void read_row(table_reader *r, char *line) {
     char *token[MAX_TOKENS];
-    size_t count = split(line, token);
+    size_t count = orr_observe_words(line, token, MAX_TOKENS);
     double size, elements, time_us = 0, algbw = 0, busbw = 0;
     if (count < 6 || !number_of(token[0], &size) || !number_of(token[1], &elements) || size < 1) {
         return;

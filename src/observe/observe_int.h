@@ -28,6 +28,9 @@ orr_status orr_observe_nsys(orr_arena *arena, const char *path, const char *byte
 /* Whether a text of some length holds a word. */
 bool orr_holds(const char *text, size_t length, const char *word);
 
+/* The words of a line, cut in place: at most `most`. */
+size_t orr_observe_words(char *line, char **word, size_t most);
+
 /* Numbers in text: "7,210", "4.1e-3", "12.3K", "45.06GiB". *end is after it; false when none starts
  * here. */
 bool orr_scan_number(const char *text, double *value, const char **end);

@@ -98,3 +98,18 @@ void orr_observation_warn(orr_arena *arena, orr_observation *o, const char *form
                         orr_tree_new_text(arena, orr_arena_vformat(arena, format, args)));
     va_end(args);
 }
+
+size_t orr_observe_words(char *line, char **word, size_t most) {
+    size_t count = 0;
+    for (char *p = line; *p != '\0' && count < most;) {
+        p += strspn(p, " \t");
+        if (*p != '\0') {
+            word[count++] = p;
+            p += strcspn(p, " \t");
+            if (*p != '\0') {
+                *p++ = '\0';
+            }
+        }
+    }
+    return count;
+}

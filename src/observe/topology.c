@@ -51,21 +51,6 @@ static void finish(orr_arena *arena, const char *name, const char *format, const
     }
 }
 
-static size_t split(char *line, char **token) {
-    size_t count = 0;
-    for (char *p = line; *p != '\0' && count < MAX_TOKENS;) {
-        p += strspn(p, " \t");
-        if (*p != '\0') {
-            token[count++] = p;
-            p += strcspn(p, " \t");
-            if (*p != '\0') {
-                *p++ = '\0';
-            }
-        }
-    }
-    return count;
-}
-
 static bool is_numbered(const char *text, const char *word) {
     size_t n = strlen(word);
     return strncmp(text, word, n) == 0 && text[n] >= '0' && text[n] <= '9' &&
@@ -93,7 +78,7 @@ orr_status orr_observe_topo(orr_arena *arena, const char *name, orr_stream *stre
         if (line == NULL || h.gpus > MAX_GPUS) {
             break;
         }
-        size_t count = split(line, token);
+        size_t count = orr_observe_words(line, token, MAX_TOKENS);
         bool self = false;
         for (size_t i = 1; i < count; i++) {
             self = self || strcmp(token[i], "X") == 0;
@@ -145,7 +130,7 @@ orr_status orr_observe_rocm(orr_arena *arena, const char *name, orr_stream *stre
             types = strstr(line, "Link Type") != NULL;
             continue;
         }
-        size_t count = split(line, token);
+        size_t count = orr_observe_words(line, token, MAX_TOKENS);
         if (!types || count < 2 || !is_numbered(token[0], "GPU") || is_numbered(token[1], "GPU")) {
             continue;
         }

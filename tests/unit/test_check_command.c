@@ -12,10 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "orrery/orrery.h"
-
-static orr_ctx *ctx;
-static orr_arena *arena;
+#include "../ctx_fixture.h"
 
 static orr_tree *check(orr_tree *args) {
     orr_tree *result = NULL;
@@ -153,20 +150,6 @@ static void without_strict_whatever_runs_passes(void **state) {
     assert_true(orr_tree_bool(orr_tree_path(check(args), "result.passed"), false));
 }
 
-static int setup(void **state) {
-    (void)state;
-    orr_err err = {0};
-    arena = orr_arena_new();
-    return orr_ctx_new(NULL, &ctx, &err) == ORR_OK ? 0 : 1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    orr_ctx_free(ctx);
-    orr_arena_free(arena);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_common_mistakes_are_found),
@@ -175,5 +158,5 @@ int main(void) {
         cmocka_unit_test(recompute_that_is_not_needed_is_slow),
         cmocka_unit_test(without_strict_whatever_runs_passes),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

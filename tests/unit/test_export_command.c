@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "orrery/orrery.h"
-
-static orr_ctx *ctx;
-static orr_arena *arena;
+#include "../ctx_fixture.h"
 
 enum { MOST_KEYS = 9 };
 
@@ -117,24 +114,10 @@ static void what_would_not_run_is_not_written(void **state) {
     refused(orr_tree_new_map(arena), ORR_E_USAGE, "plan");
 }
 
-static int setup(void **state) {
-    (void)state;
-    orr_err err = {0};
-    arena = orr_arena_new();
-    return orr_ctx_new(NULL, &ctx, &err) == ORR_OK ? 0 : 1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    orr_ctx_free(ctx);
-    orr_arena_free(arena);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_options_come_back_as_the_same_plan),
         cmocka_unit_test(what_would_not_run_is_not_written),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

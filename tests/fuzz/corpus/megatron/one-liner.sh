@@ -1,1 +1,0 @@
-torchrun --standalone --nproc-per-node=4 pretrain_gpt.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --bf16 --tensor-model-parallel-size 2 --vocab-size 50257 --hidden-dropout 0 --attention-dropout 0
