@@ -13,6 +13,9 @@ typedef struct megatron {
     const megatron_ground *ground;
 } megatron;
 
+/* megatron_settings.c */
+/* Takes one setting in: checks it, says what it leaves unread, keeps the last of each argument. */
+void orr_megatron_gather(megatron *m, const setting *s);
 /* The last setting of an argument, NULL when not given. */
 const setting *orr_megatron_given(const megatron *m, const char *name);
 /* Whether the value can be used: given and known, or not given and defaulted. */

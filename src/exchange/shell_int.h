@@ -104,6 +104,22 @@ void orr_shell_skip_parens(reader *r);
 /* Text up to the closing character, expanded as in double quotes; the cursor ends behind it. */
 char *orr_shell_text_until(reader *r, char close);
 
+/* shell_simple.c: what stands between words, and commands without a grammar of their own. */
+void orr_shell_skip_blanks(reader *r);
+void orr_shell_skip_newlines(reader *r);
+void orr_shell_skip_separators(reader *r);
+bool orr_shell_at_word(const reader *r, const char *text);
+bool orr_shell_take_word(reader *r, const char *text);
+bool orr_shell_at_stop(const reader *r, const char *const *stops);
+bool orr_shell_at_redirect(const reader *r);
+void orr_shell_redirect(reader *r);
+tri orr_shell_simple(reader *r);
+
+/* shell.c: a list of commands up to one of the stop words (which stays), a closing parenthesis,
+ * ";;" or the end; a script's text without bytes that would be marks. */
+tri orr_shell_list(reader *r, const char *const *stops);
+char *orr_shell_clean(orr_arena *arena, const char *text, size_t *length);
+
 /* shell_arith.c: evaluates an expression whose $-expansions are done; the result is a text with
  * marks. value (may be NULL) gets the number when known. */
 char *orr_shell_arith(reader *r, const char *expression, const char *source, int64_t *value,

@@ -1,4 +1,4 @@
-/* Inside of the plan module. keys.c reads and writes the keys, resolve.c turns them into a plan,
+/* Inside of the plan module. keys.c reads and writes the keys, resolve*.c turn them into a plan,
  * layers.c places layers, rules*.c judge. */
 #ifndef ORR_PLAN_PLAN_INT_H
 #define ORR_PLAN_PLAN_INT_H
