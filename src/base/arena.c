@@ -52,6 +52,9 @@ void orr_arena_free(orr_arena *arena) {
 /* Blocks are kept for the next round, which as a rule asks for the same again; those that this
  * round had no use for are not. */
 void orr_arena_reset(orr_arena *arena) {
+    if (arena->top == NULL) {
+        return; /* no round */
+    }
     size_t kept = 0;
     free_blocks(arena->spare);
     arena->spare = NULL;

@@ -14,4 +14,15 @@ void *orr_alloc(size_t bytes);              /* zeroed; never NULL */
 void *orr_realloc(void *old, size_t bytes); /* never NULL; growth is not zeroed */
 void orr_release(void *memory);             /* NULL is fine */
 
+/* On a large array of a hot path: the compiler's zeroing of locals is left out. Only entries that
+ * were written may be read. */
+#if defined(__has_attribute)
+#if __has_attribute(uninitialized)
+#define ORR_UNSET __attribute__((uninitialized))
+#endif
+#endif
+#ifndef ORR_UNSET
+#define ORR_UNSET
+#endif
+
 #endif

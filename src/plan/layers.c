@@ -2,6 +2,7 @@
  * micro-batch crosses, then dealt out to ranks. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "plan/plan_int.h"
 
 enum { MAX_STAGES = ORR_MAX_LAYERS + 2 };
@@ -74,10 +75,10 @@ static uint32_t walk_layers(const orr_model *model, uint32_t stages, uint32_t *c
 
 enum { COST_ONE = 1 << 20 }; /* the largest layer */
 
-typedef struct balance { /* 16 KB on the stack */
+typedef struct balance {
     uint32_t layers, stages;
-    uint64_t tail;                 /* head and MTP, on the last stage */
-    uint32_t cost[ORR_MAX_LAYERS]; /* in COST_ONE */
+    uint64_t tail;  /* head and MTP, on the last stage */
+    uint32_t *cost; /* [layers] in COST_ONE */
 } balance;
 
 static void weigh(const orr_model *model, balance *b) {
@@ -97,22 +98,28 @@ static void weigh(const orr_model *model, balance *b) {
 }
 
 /* Whether no stage but an overloaded last one needs more than `most`. From the end, each stage
- * takes what it can; every stage but the last holds a layer. */
-static bool fits_under(const balance *b, uint64_t most) {
+ * takes what it can; every stage but the last holds a layer. `edge`: where the answer may change.
+ * If it is yes, it is so down to this; if it is no, the least `most` for which a stage takes more.
+ */
+static bool fits_under(const balance *b, uint64_t most, uint64_t *edge) {
     uint32_t stage = b->stages - 1;
-    uint64_t load = orr_min_u64(b->tail, most);
+    uint64_t load = b->tail, fullest = b->tail < most ? b->tail : 0, refused = UINT64_MAX;
     for (uint32_t left = b->layers; left > 0; left--) {
         uint64_t cost = b->cost[left - 1];
-        if (load + cost <= most && left > stage) {
+        if (left > stage && load + cost <= most) {
             load += cost;
-            continue;
+        } else {
+            refused = left > stage ? orr_min_u64(refused, load + cost) : refused;
+            if (stage == 0 || cost > most) {
+                *edge = orr_min_u64(refused, stage == 0 ? UINT64_MAX : cost);
+                return false;
+            }
+            stage--;
+            load = cost;
         }
-        if (stage == 0 || cost > most) {
-            return false;
-        }
-        stage--;
-        load = cost;
+        fullest = orr_max_u64(fullest, load);
     }
+    *edge = fullest;
     return true;
 }
 
@@ -121,17 +128,15 @@ static uint64_t smallest_most(const balance *b) {
     for (uint32_t i = 0; i < b->layers; i++) {
         high += b->cost[i];
     }
-    uint64_t low = high / b->stages;
-    if (fits_under(b, low + COST_ONE)) {
-        high = low + COST_ONE;
-    }
+    uint64_t low = high / b->stages, most = low + COST_ONE;
     while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (fits_under(b, middle)) {
-            high = middle;
+        uint64_t edge;
+        if (fits_under(b, most, &edge)) {
+            high = orr_max_u64(low, edge);
         } else {
-            low = middle + 1;
+            low = orr_min_u64(high, edge);
         }
+        most = low + (high - low) / 2;
     }
     return high;
 }
@@ -150,8 +155,9 @@ static void count_needs(const balance *b, uint64_t most, uint16_t *need) {
 /* Among the splits that reach the smallest maximum, an even one: from the end, each stage takes its
  * share of what is left, to the nearest layer. */
 static void balance_layers(const orr_model *model, uint32_t stages, uint32_t *count) {
-    balance b = {.layers = model->layers, .stages = stages};
-    uint16_t need[ORR_MAX_LAYERS + 1];
+    ORR_UNSET uint32_t costs[ORR_MAX_LAYERS];
+    ORR_UNSET uint16_t need[ORR_MAX_LAYERS + 1];
+    balance b = {.layers = model->layers, .stages = stages, .cost = costs};
     weigh(model, &b);
     uint64_t most = smallest_most(&b), cost_left = 0;
     count_needs(&b, most, need);
@@ -296,7 +302,8 @@ uint32_t orr_plan_empty_stage(const orr_model *model, const orr_plan *plan) {
 
 static orr_status place_by_stage(const orr_model *model, const orr_plan *plan, placing how,
                                  const orr_split_spec *split, uint32_t *count, orr_err *err) {
-    uint32_t stages = orr_plan_stages(plan), offset[MAX_STAGES];
+    uint32_t stages = orr_plan_stages(plan);
+    ORR_UNSET uint32_t offset[MAX_STAGES];
     switch (how) {
     case PLACING_SPLIT: return orr_split_layers(split, count, offset, err);
     case PLACING_WALK: (void)walk_layers(model, stages, count); return ORR_OK;
@@ -313,7 +320,8 @@ static orr_status place_by_stage(const orr_model *model, const orr_plan *plan, p
 
 static void deal_out(const orr_plan *plan, const uint32_t *by_stage, uint32_t *count,
                      uint32_t *offset) {
-    uint32_t before[MAX_STAGES + 1], vpp = plan->pipe.vpp;
+    ORR_UNSET uint32_t before[MAX_STAGES + 1];
+    uint32_t vpp = plan->pipe.vpp;
     before[0] = 0;
     for (uint32_t i = 0; i < orr_plan_stages(plan); i++) {
         before[i + 1] = before[i] + by_stage[i];
@@ -330,7 +338,8 @@ static void deal_out(const orr_plan *plan, const uint32_t *by_stage, uint32_t *c
 static orr_status place_and_deal(const orr_model *model, const orr_plan *plan, placing how,
                                  const orr_split_spec *split, uint32_t *count, uint32_t *offset,
                                  orr_err *err) {
-    uint32_t by_stage[MAX_STAGES] = {0};
+    ORR_UNSET uint32_t by_stage[MAX_STAGES];
+    memset(by_stage, 0, orr_plan_stages(plan) * sizeof *by_stage);
     ORR_TRY(place_by_stage(model, plan, how, split, by_stage, err));
     deal_out(plan, by_stage, count, offset);
     return ORR_OK;

@@ -1,4 +1,5 @@
 /* Lower bounds of the makespan from stage times alone. */
+#include "base/mem.h"
 #include "schedule/schedule_int.h"
 
 typedef struct bound_state {
@@ -7,7 +8,7 @@ typedef struct bound_state {
     uint32_t pp, vpp, chains, length, per_chain;
     uint8_t place;
     bool split;
-    int64_t head[ORR_MAX_PP], tail[ORR_MAX_PP]; /* least time before and after a rank's work */
+    int64_t *head, *tail; /* [pp] least time before and after a rank's work */
 } bound_state;
 
 static void chunk_of(const bound_state *b, uint32_t chain, uint32_t position, uint32_t *rank,
@@ -101,7 +102,11 @@ int64_t orr_schedule_bound(const orr_schedule_spec *spec, const orr_durations *d
         return 0;
     }
     const kind_facts *facts = orr_schedule_facts((orr_schedule_kind)spec->kind);
+    ORR_UNSET int64_t head[ORR_MAX_PP];
+    ORR_UNSET int64_t tail[ORR_MAX_PP];
     bound_state b = {.s = spec,
+                     .head = head,
+                     .tail = tail,
                      .d = d,
                      .pp = spec->pp,
                      .vpp = facts->vpp != 0 ? facts->vpp : orr_max_u32(1, spec->vpp),
