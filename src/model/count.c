@@ -162,13 +162,16 @@ static void add_macs(macs *sum, macs layer, double count) {
 static macs model_macs(const orr_model *model, uint32_t seq, bool causal) {
     double head = (double)model->vocab * model->hidden;
     macs sum = {.weights = head + (model->encoder ? (double)model->hidden * model->hidden : 0)};
+    macs of_kind[ORR_MAX_LAYER_KINDS];
+    for (uint32_t k = 0; k < model->kind_count && k < ORR_MAX_LAYER_KINDS; k++) {
+        of_kind[k] = layer_macs(&model->kind[k], seq, causal);
+    }
     for (uint32_t i = 0; i < model->layers; i++) {
-        add_macs(&sum, layer_macs(&model->kind[model->layer_kind[i]], seq, causal), 1);
+        add_macs(&sum, of_kind[model->layer_kind[i]], 1);
     }
     if (model->mtp_layers > 0) {
-        const orr_layer *last = &model->kind[model->layer_kind[model->layers - 1]];
         double join = 2.0 * model->hidden * model->hidden;
-        add_macs(&sum, layer_macs(last, seq, causal), model->mtp_layers);
+        add_macs(&sum, of_kind[model->layer_kind[model->layers - 1]], model->mtp_layers);
         sum.weights += model->mtp_layers * (join + head);
     }
     return sum;

@@ -22,6 +22,7 @@ typedef struct residual_class {
     const char *software, *kind, *arch, *scaling; /* "any" where it does not matter */
     uint32_t rows;
     double low_ratio, high_ratio;
+    uint64_t words; /* hash of the four */
 } residual_class;
 
 typedef struct device_rows {
@@ -80,6 +81,17 @@ static const orr_field device_fields[] = {
 static const orr_schema device_schema = {"device", device_fields,
                                          sizeof device_fields / sizeof *device_fields, false};
 
+/* So that looking for a class compares no text but that of the one found. */
+static uint64_t hash_words(const char *software, const char *kind, const char *arch,
+                           const char *scaling) {
+    const char *const word[] = {software, kind, arch, scaling};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        hash = hash * 0x9e3779b97f4a7c15u + orr_hash(word[i], strlen(word[i]));
+    }
+    return hash;
+}
+
 orr_status orr_residuals_read(orr_arena *arena, const orr_tree *file, orr_residuals **out,
                               orr_err *err) {
     const orr_tree *classes = orr_tree_get(file, "classes");
@@ -91,8 +103,9 @@ orr_status orr_residuals_read(orr_arena *arena, const orr_tree *file, orr_residu
                            MAX_DEVICES);
     }
     for (size_t i = 0; i < orr_tree_size(classes); i++) {
-        ORR_TRY(orr_schema_read(&class_schema, arena, orr_tree_at(classes, i),
-                                &residuals->class[residuals->class_count++], NULL, err));
+        residual_class *one = &residuals->class[residuals->class_count++];
+        ORR_TRY(orr_schema_read(&class_schema, arena, orr_tree_at(classes, i), one, NULL, err));
+        one->words = hash_words(one->software, one->kind, one->arch, one->scaling);
     }
     for (size_t i = 0; i < orr_tree_size(devices); i++) {
         ORR_TRY(orr_schema_read(&device_schema, arena, orr_tree_at(devices, i),
@@ -115,10 +128,12 @@ orr_status orr_residuals_builtin(orr_arena *arena, orr_residuals **out, orr_err 
 
 static const residual_class *find_class(const orr_residuals *residuals, const char *software,
                                         const char *kind, const char *arch, const char *scaling) {
+    uint64_t words = hash_words(software, kind, arch, scaling);
     for (uint32_t i = 0; i < residuals->class_count; i++) {
         const residual_class *one = &residuals->class[i];
-        if (strcmp(one->software, software) == 0 && strcmp(one->kind, kind) == 0 &&
-            strcmp(one->arch, arch) == 0 && strcmp(one->scaling, scaling) == 0) {
+        if (one->words == words && strcmp(one->software, software) == 0 &&
+            strcmp(one->kind, kind) == 0 && strcmp(one->arch, arch) == 0 &&
+            strcmp(one->scaling, scaling) == 0) {
             return one;
         }
     }
