@@ -23,15 +23,12 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
             orr_memory_static(&w, rank, &fixed);
         }
         orr_peak peak;
-        orr_rank_memory memory;
+        orr_rank_memory here, *memory = ranks ? &ranks[rank] : &here;
         orr_memory_peak(&w, rank, &fixed, &peak);
-        orr_memory_judge(&w, &fixed, &peak, capacity, &memory);
-        if (rank == 0 || memory.need_bytes > out->worst.need_bytes) {
-            out->worst = memory;
+        orr_memory_judge(&w, &fixed, &peak, capacity, memory);
+        if (rank == 0 || memory->need_bytes > out->worst.need_bytes) {
+            out->worst = *memory;
             out->worst_rank = rank;
-        }
-        if (ranks) {
-            ranks[rank] = memory;
         }
     }
     out->rank = ranks;

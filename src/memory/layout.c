@@ -7,7 +7,7 @@
 
 #include "base/num.h"
 
-enum { START_ELEMENTS = 64, END_ELEMENTS = 128, BUSBW_ELEMENTS = 1 << 16 };
+enum { END_ELEMENTS = 128, BUSBW_ELEMENTS = 1 << 16 };
 
 static uint64_t common_multiple(uint64_t a, uint64_t b) {
     uint64_t x = a, y = b;
@@ -22,10 +22,6 @@ static uint64_t common_multiple(uint64_t a, uint64_t b) {
 uint64_t orr_buffer_divisor(uint64_t shards, bool busbw_padding) {
     uint64_t divisor = common_multiple(shards ? shards : 1, END_ELEMENTS);
     return busbw_padding ? common_multiple(divisor, BUSBW_ELEMENTS) : divisor;
-}
-
-uint64_t orr_buffer_aligned(uint64_t numel) {
-    return orr_round_up_u64(numel, START_ELEMENTS);
 }
 
 static void close_bucket(orr_buffer_walk *w, uint64_t end) {
@@ -43,7 +39,7 @@ static void close_bucket(orr_buffer_walk *w, uint64_t end) {
 }
 
 static void place(orr_buffer_walk *w, uint64_t numel, bool alone, uint32_t index) {
-    uint64_t start = orr_round_up_u64(w->end, START_ELEMENTS);
+    uint64_t start = orr_round_up_u64(w->end, ORR_TENSOR_ALIGN);
     if (alone && w->open) {
         close_bucket(w, start);
         start = w->end;
@@ -70,7 +66,11 @@ void orr_buffer_add(orr_buffer_walk *w, const orr_param_tensor *tensor, uint32_t
                     bool expert) {
     for (uint32_t i = count; i-- > 0;) {
         for (uint32_t k = 0; tensor[i].expert == expert && k < tensor[i].repeat; k++) {
-            place(w, tensor[i].numel, false, 0);
+            w->end = orr_round_up_u64(w->end, ORR_TENSOR_ALIGN) + tensor[i].numel;
+            w->open = true;
+            if (w->limit != 0 && w->end - w->bucket_start >= w->limit) {
+                close_bucket(w, w->end);
+            }
         }
     }
 }

@@ -22,8 +22,6 @@ void orr_buffer_add(orr_buffer_walk *walk, const orr_param_tensor *tensor, uint3
 uint64_t orr_buffer_end(orr_buffer_walk *walk);
 /* Multiple that buckets are padded to. */
 uint64_t orr_buffer_divisor(uint64_t shards, bool busbw_padding);
-/* Elements of a tensor with the gap up to the next start. */
-uint64_t orr_buffer_aligned(uint64_t numel);
 
 enum { ORR_MAX_KIND_SHAPES = 32 };
 
@@ -95,6 +93,7 @@ typedef struct orr_weighed {
     const orr_software *software;
     orr_order_view order;
     double dense_shards, expert_shards;
+    double need_uncut; /* orr_memory_need_uncut */
     orr_weigh_memo *memo; /* instead of `object`; or NULL */
     uint32_t object_count;
     orr_object_bytes *object;
@@ -199,6 +198,8 @@ bool orr_memory_same_chunks(const orr_weighed *weighed, uint32_t a, uint32_t b);
 /* Reserved, device and need of a rank, from its static and dynamic bytes. */
 void orr_memory_judge(const orr_weighed *weighed, const orr_static *fixed, const orr_peak *peak,
                       double capacity_bytes, orr_rank_memory *out);
+/* Bytes of need for tensors that TP leaves whole. */
+double orr_memory_need_uncut(const orr_program *program);
 /* What the verdict compares. */
 double orr_memory_need_of(const orr_weighed *weighed, double fixed_bytes, double dynamic_bytes);
 orr_fit_band orr_memory_band(double need_bytes, double capacity_bytes);

@@ -241,28 +241,20 @@ static void add_frozen(const orr_weighed *w, orr_kind_bytes *kind, const orr_obj
 }
 
 static void add_params(orr_kind_bytes *kind, const orr_object *object, double count) {
+    const orr_tensor_sums *sums = &object->sums;
     double dense = (double)object->params.dense, expert = (double)object->params.expert;
-    double dense_aligned = 0, expert_aligned = 0, linear_dense = 0, linear_expert = 0;
-    for (uint32_t i = 0; i < object->tensor_count; i++) {
-        const orr_param_tensor *tensor = &object->tensor[i];
-        double aligned = (double)orr_buffer_aligned(tensor->numel) * tensor->repeat;
-        *(tensor->expert ? &expert_aligned : &dense_aligned) += aligned;
-        double linear = tensor->linear ? (double)tensor->numel * tensor->repeat : 0;
-        *(tensor->expert ? &linear_expert : &linear_dense) += linear;
-        bool ends = object->key.what == ORR_OBJECT_EMBEDDING || object->key.what == ORR_OBJECT_HEAD;
-        kind->matrix = orr_max_f64(kind->matrix, ends ? 0 : (double)tensor->numel);
-    }
     kind->dense += count * dense;
     kind->expert += count * expert;
-    kind->dense_aligned += count * dense_aligned;
-    kind->expert_aligned += count * expert_aligned;
-    kind->linear_dense += count * linear_dense;
-    kind->linear_expert += count * linear_expert;
+    kind->dense_aligned += count * (double)sums->aligned[0];
+    kind->expert_aligned += count * (double)sums->aligned[1];
+    kind->linear_dense += count * (double)sums->linear[0];
+    kind->linear_expert += count * (double)sums->linear[1];
     if (object->key.what == ORR_OBJECT_EMBEDDING || object->key.what == ORR_OBJECT_HEAD) {
         kind->root += count * (dense + expert);
         kind->root_unit = orr_max_f64(kind->root_unit, dense + expert);
     } else {
         kind->unit = orr_max_f64(kind->unit, dense + expert);
+        kind->matrix = orr_max_f64(kind->matrix, (double)sums->largest);
     }
 }
 
@@ -279,7 +271,9 @@ static void weigh_params(const orr_weighed *w, orr_kind_bytes *kind, const orr_c
             kind->stage_input =
                 orr_max_f64(kind->stage_input, orr_memory_rounded((double)object->saved_input));
         }
-        add_shapes(kind, object);
+        if (w->plan->variant.dummy_wgrad) {
+            add_shapes(kind, object);
+        }
         add_params(kind, object, chunk->part[p].count);
         if (w->plan->lora.rank > 0) {
             add_frozen(w, kind, object, chunk->part[p].count);
@@ -304,6 +298,7 @@ void orr_memory_weigh_params(orr_weighed *w, const orr_program *program) {
     w->software = program->resolved->software;
     w->dense_shards = orr_plan_dense_shards(plan);
     w->expert_shards = orr_plan_expert_shards(plan);
+    w->need_uncut = orr_memory_need_uncut(program);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         w->kind[k] = (orr_kind_bytes){0};
         weigh_params(w, &w->kind[k], &program->chunk_kind[k]);

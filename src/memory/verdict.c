@@ -80,6 +80,9 @@ static double lingering(const orr_weighed *w, double nh_bytes, double in_flight)
     if (plan->pipe.pp > 1) {
         nh_bytes = orr_min_f64(nh_bytes, bf16 * in_flight);
     }
+    if (nh_bytes <= 0) {
+        return 0;
+    }
     double tokens = (double)orr_plan_tokens(plan);
     return nh_bytes * tokens * w->program->resolved->model->hidden * (1 - 1 / t);
 }
@@ -88,11 +91,15 @@ static double factor(double stated) {
     return stated > 0 ? stated : 1;
 }
 
+double orr_memory_need_uncut(const orr_program *program) {
+    const orr_plan *plan = &program->resolved->plan;
+    const double t = orr_max_u32(1, plan->split.tp);
+    const double width = (double)orr_plan_tokens(plan) * program->resolved->model->hidden;
+    return program->resolved->software->need_unsharded_nh_bytes * width * (1 - 1 / t);
+}
+
 double orr_memory_need_of(const orr_weighed *w, double fixed_bytes, double dynamic_bytes) {
-    const double t = orr_max_u32(1, w->plan->split.tp);
-    const double width = (double)orr_plan_tokens(w->plan) * w->program->resolved->model->hidden;
-    return fixed_bytes + factor(w->software->need_factor) * dynamic_bytes +
-           w->software->need_unsharded_nh_bytes * width * (1 - 1 / t);
+    return fixed_bytes + factor(w->software->need_factor) * dynamic_bytes + w->need_uncut;
 }
 
 void orr_memory_judge(const orr_weighed *w, const orr_static *fixed, const orr_peak *peak,

@@ -83,13 +83,17 @@ typedef struct balance {
 
 static void weigh(const orr_model *model, balance *b) {
     double kind_width[ORR_MAX_LAYER_KINDS], largest = 1;
-    for (uint32_t k = 0; k < model->kind_count && k < ORR_MAX_LAYER_KINDS; k++) {
+    uint32_t kind_cost[ORR_MAX_LAYER_KINDS];
+    uint32_t kinds = orr_min_u32(model->kind_count, ORR_MAX_LAYER_KINDS);
+    for (uint32_t k = 0; k < kinds; k++) {
         kind_width[k] = layer_width(&model->kind[k]);
         largest = orr_max_f64(largest, kind_width[k]);
     }
+    for (uint32_t k = 0; k < kinds; k++) {
+        kind_cost[k] = 1 + (uint32_t)(kind_width[k] / largest * (COST_ONE - 1));
+    }
     for (uint32_t i = 0; i < b->layers; i++) {
-        double share = kind_width[model->layer_kind[i]] / largest;
-        b->cost[i] = 1 + (uint32_t)(share * (COST_ONE - 1));
+        b->cost[i] = kind_cost[model->layer_kind[i]];
     }
     double last = b->layers == 0 ? 0 : kind_width[model->layer_kind[b->layers - 1]];
     double depth = last + 2.0 * model->hidden + model->vocab;

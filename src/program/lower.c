@@ -244,6 +244,20 @@ static void lower_layer(orr_builder *b) {
     orr_keep_layer(b);
 }
 
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+static orr_tensor_sums sums_of(const orr_param_tensor *tensor, uint32_t count) {
+    orr_tensor_sums sums = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        bool expert = tensor[i].expert;
+        sums.aligned[expert] +=
+            tensor[i].repeat * orr_round_up_u64(tensor[i].numel, ORR_TENSOR_ALIGN);
+        sums.linear[expert] += tensor[i].linear ? tensor[i].repeat * tensor[i].numel : 0;
+        sums.largest = orr_max_u64(sums.largest, tensor[i].numel);
+    }
+    return sums;
+}
+
 /* ---- ordering ------------------------------------------------------------------------------- */
 
 static void add_dep(orr_op *op, int16_t on) {
@@ -350,6 +364,14 @@ static void *copy_of(orr_arena *arena, const void *from, size_t count, size_t by
     return to;
 }
 
+static uint64_t saved_bytes(const orr_object *object, uint32_t modules) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < object->saved_count; i++) {
+        bytes += orr_saved_alive(&object->saved[i], modules) ? object->saved[i].bytes : 0;
+    }
+    return bytes;
+}
+
 static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     uint32_t backward = b->forward.count, weight = backward + b->backward.count;
     object->op_count = weight + b->weight.count;
@@ -366,6 +388,7 @@ static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     object->saved = copy_of(arena, b->saved, b->saved_count, sizeof *b->saved);
     object->tensor_count = b->tensor_count;
     object->tensor = copy_of(arena, b->param, b->tensor_count, sizeof *b->param);
+    object->sums = sums_of(b->param, b->tensor_count);
     object->weight_count = b->weight_count;
     memcpy(object->weight, b->weight_shape, sizeof object->weight);
     for (uint32_t i = b->loss_first; i < b->saved_count; i++) {
@@ -375,16 +398,12 @@ static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     object->params = b->params;
     object->host_ops = b->host_ops;
     object->transient = orr_transient_of(b);
-    object->saved_all = orr_object_saved(object, 0);
-    object->saved_input = orr_object_saved(object, ORR_MODULE_LAYER);
+    object->saved_all = saved_bytes(object, 0);
+    object->saved_input = saved_bytes(object, ORR_MODULE_LAYER);
 }
 
 uint64_t orr_object_saved(const orr_object *object, uint32_t modules) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < object->saved_count; i++) {
-        bytes += orr_saved_alive(&object->saved[i], modules) ? object->saved[i].bytes : 0;
-    }
-    return bytes;
+    return modules == 0 ? object->saved_all : saved_bytes(object, modules);
 }
 
 orr_status orr_lower(orr_arena *arena, const orr_object_key *key, orr_object **out, orr_err *err) {

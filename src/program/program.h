@@ -179,6 +179,15 @@ typedef struct orr_param_tensor {
     uint8_t reserved[2];
 } orr_param_tensor;
 
+/* Sums over them, dense [0] and expert [1], in elements. */
+typedef struct orr_tensor_sums {
+    uint64_t aligned[2]; /* each rounded up to ORR_TENSOR_ALIGN */
+    uint64_t linear[2];  /* of linears */
+    uint64_t largest;    /* one tensor */
+} orr_tensor_sums;
+/* Tensors start at multiples of so many elements in an optimizer's buffer (memory.md §2.1). */
+enum { ORR_TENSOR_ALIGN = 64 };
+
 enum { ORR_MAX_OPS = 288, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };
 
 typedef struct orr_object {
@@ -191,7 +200,8 @@ typedef struct orr_object {
     uint32_t saved_loss_count;
     uint32_t tensor_count;
     const orr_param_tensor *tensor; /* [tensor_count]; sums to params */
-    uint64_t saved_input;           /* the layer input alone: full recompute */
+    orr_tensor_sums sums;
+    uint64_t saved_input; /* the layer input alone: full recompute */
     orr_params params;
     orr_transient transient;
     uint32_t weight_count; /* TE linear weights (rows, cols) for dummy gradients */

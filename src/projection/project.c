@@ -103,14 +103,19 @@ void orr_time_hops(const orr_program *program, const orr_cost_table *table,
         gather_s = orr_cost_collective(table, ORR_ALL_GATHER, whole, tp).time_s;
     }
     double factor = resolved->software->p2p_factor > 0 ? resolved->software->p2p_factor : 1.0;
+    orr_cost cost[2]; /* across and inside a domain */
+    bool priced[2] = {false, false};
     for (uint32_t r = 0; r < pp && pp > 1; r++) {
         uint32_t from = r * stride, to = (r + 1) % pp * stride;
         bool inside = from / domain == to / domain;
-        orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
-        orr_cost cost = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
-        times->hop[r] = orr_ps(cost.time_s * factor + gather_s);
-        times->hop_provenance = cost.provenance;
-        times->hop_error_frac = orr_max_f64(times->hop_error_frac, cost.relerr_frac);
+        if (!priced[inside]) {
+            orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
+            cost[inside] = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
+            priced[inside] = true;
+        }
+        times->hop[r] = orr_ps(cost[inside].time_s * factor + gather_s);
+        times->hop_provenance = cost[inside].provenance;
+        times->hop_error_frac = orr_max_f64(times->hop_error_frac, cost[inside].relerr_frac);
     }
 }
 
@@ -312,26 +317,21 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     orr_exchanges *exchanges = ORR_NEW(scratch, orr_exchanges);
     orr_step_exchanges(program, table, exchanges);
     uint32_t last = 0;
-    double last_s = -1, optimizer_s = 0, optimizer_error_s = 0;
-    orr_step_end closing = {0};
-    uint8_t optimizer_provenance = ORR_FROM_MODEL;
+    double last_s = -1;
+    orr_exchange closing = {0};
     for (uint32_t r = 0; r < pipe->pp; r++) {
-        orr_step_end end = orr_step_end_cost(program, table, exchanges, r, times.kind, &play);
+        orr_exchange exposed = orr_step_exposed(program, exchanges, r, times.kind, &play);
         if ((engine->without & ORR_WITHOUT_DP) != 0) {
-            end.dp_s = end.dp_error_s = 0;
+            exposed.time_s = exposed.error_s = 0;
         }
-        double end_s = (double)orr_rank_span(resolved, &play, r) * ORR_PS + end.dp_s;
+        double end_s = (double)orr_rank_span(resolved, &play, r) * ORR_PS + exposed.time_s;
         if (end_s > last_s) {
             last_s = end_s;
             last = r;
-            closing = end;
-        }
-        if (end.optimizer_s > optimizer_s) {
-            optimizer_s = end.optimizer_s;
-            optimizer_error_s = end.optimizer_error_s;
-            optimizer_provenance = end.optimizer_provenance;
+            closing = exposed;
         }
     }
+    const orr_exchange *optimizer = &exchanges->optimizer;
 
     *out = (orr_projection){
         .resolved = resolved, .anchor_factor = compute_factor, .slowest_rank = last};
@@ -353,20 +353,21 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         last_s -= out->slice_s[ORR_SLICE_BUBBLE];
         out->slice_s[ORR_SLICE_BUBBLE] = 0;
     }
-    out->slice_s[ORR_SLICE_DP] += closing.dp_s;
-    out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer_s;
+    out->slice_s[ORR_SLICE_DP] += closing.time_s;
+    out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer->time_s;
     out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
     double hop_error_s = hops_s * times.hop_error_frac;
-    variance += closing.dp_error_s * closing.dp_error_s + optimizer_error_s * optimizer_error_s +
+    variance += closing.error_s * closing.error_s + optimizer->error_s * optimizer->error_s +
                 hop_error_s * hop_error_s;
     /* a bubble is other ranks' compute */
     for (int p = 0; busy_s > 0 && p < ORR_PROVENANCE_COUNT; p++) {
         out->provenance_s[p] *= 1 + out->slice_s[ORR_SLICE_BUBBLE] / busy_s;
     }
     out->provenance_s[times.hop_provenance] += hops_s;
-    out->provenance_s[closing.dp_provenance] += closing.dp_s;
-    out->provenance_s[optimizer_provenance] += optimizer_s;
-    out->step_s = orr_step_close(resolved, last_s, optimizer_s, &out->slice_s[ORR_SLICE_JITTER]);
+    out->provenance_s[closing.provenance] += closing.time_s;
+    out->provenance_s[optimizer->provenance] += optimizer->time_s;
+    out->step_s =
+        orr_step_close(resolved, last_s, optimizer->time_s, &out->slice_s[ORR_SLICE_JITTER]);
     finish(resolved, variance, out);
     return ORR_OK;
 }

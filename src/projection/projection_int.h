@@ -66,30 +66,24 @@ typedef struct orr_chunk_time {
     double accumulate_s; /* of the weight gradients into fp32, in phase[WEIGHT_GRAD].total_s too */
 } orr_chunk_time;
 
-/* What the end of a step costs one rank. */
-typedef struct orr_step_end {
-    double dp_s; /* gradient reduction and parameter gather that nothing hides */
-    double dp_error_s;
-    double optimizer_s; /* step, norm, zeroing */
-    double optimizer_error_s;
-    uint8_t dp_provenance, optimizer_provenance; /* orr_provenance, the least sure part's */
-} orr_step_end;
-
-/* Cost of reducing or gathering the parameters of a chunk. */
+/* A part of a step's end: reducing or gathering parameters, the optimizer. */
 typedef struct orr_exchange {
     double time_s, error_s;
     uint8_t provenance; /* the least sure of its parts */
 } orr_exchange;
+/* What the end of a step takes, whatever the play. */
 typedef struct orr_exchanges {
     orr_exchange reduce[ORR_MAX_CHUNK_KINDS], gather[ORR_MAX_CHUNK_KINDS]; /* by chunk kind */
+    orr_exchange optimizer; /* step, norm, zeroing: of the rank that it takes longest */
 } orr_exchanges;
 void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
                         orr_exchanges *out);
 
-/* rank_end and grads_ready (per chunk, of all ranks) come from the play, in picoseconds. */
-orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
-                               const orr_exchanges *prices, uint32_t rank,
-                               const orr_chunk_time *chunk_time, const orr_play *play);
+/* What reduction and gather leave exposed on a rank. rank_end and grads_ready (per chunk, of all
+ * ranks) come from the play, in picoseconds. */
+orr_exchange orr_step_exposed(const orr_program *program, const orr_exchanges *prices,
+                              uint32_t rank, const orr_chunk_time *chunk_time,
+                              const orr_play *play);
 /* Picoseconds that a rank's part of the step takes: until its end, or from its own beginning where
  * the next step does not wait for the others. */
 bool orr_ranks_run_on(const orr_resolved *resolved);                       /* whether the latter */

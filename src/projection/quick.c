@@ -324,15 +324,14 @@ orr_status orr_quick_step(orr_quick *quick, const orr_plan *plan, double *step_s
         quick->played = true;
     }
     const orr_exchanges *exchanges = exchanges_of(quick);
-    double last_s = -1, optimizer_s = 0, jitter_s;
+    double last_s = -1, jitter_s;
     for (uint32_t r = 0; r < plan->pipe.pp; r++) {
-        orr_step_end end = orr_step_end_cost(&quick->program, quick->table, exchanges, r,
-                                             quick->kind_time, &quick->play);
+        orr_exchange exposed =
+            orr_step_exposed(&quick->program, exchanges, r, quick->kind_time, &quick->play);
         double span_s = (double)orr_rank_span(&quick->now, &quick->play, r) * ORR_PS;
-        last_s = orr_max_f64(last_s, span_s + end.dp_s);
-        optimizer_s = orr_max_f64(optimizer_s, end.optimizer_s);
+        last_s = orr_max_f64(last_s, span_s + exposed.time_s);
     }
-    *step_s = orr_step_close(&quick->now, last_s, optimizer_s, &jitter_s);
+    *step_s = orr_step_close(&quick->now, last_s, exchanges->optimizer.time_s, &jitter_s);
     return ORR_OK;
 }
 

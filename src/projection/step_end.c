@@ -5,6 +5,7 @@
  * Chunks are reduced one after the other in the order in which they become ready. What outlasts the
  * rank's last op is exposed. Spec: steptime.md §2.10-2.12. */
 #include <math.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "projection/projection_int.h"
@@ -187,6 +188,28 @@ static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table 
     return orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
 }
 
+static exchange longest_optimizer(const orr_program *program, const orr_cost_table *table) {
+    const orr_pipe *pipe = &program->resolved->plan.pipe;
+    const uint32_t vpp = pipe->vpp;
+    exchange longest = {0, 0, ORR_FROM_MODEL};
+    for (uint32_t r = 0; r < pipe->pp; r++) {
+        const uint8_t *chunks = &program->chunk[r * vpp];
+        if (r > 0 && memcmp(chunks, chunks - vpp, vpp) == 0) {
+            continue; /* that of the rank before */
+        }
+        orr_params params = {0};
+        for (uint32_t c = 0; c < vpp; c++) {
+            params.dense += program->chunk_kind[chunks[c]].params.dense;
+            params.expert += program->chunk_kind[chunks[c]].params.expert;
+        }
+        orr_cost cost = optimizer_cost(program, table, &params);
+        if (cost.time_s > longest.time_s) {
+            longest = (exchange){cost.time_s, cost.time_s * cost.relerr_frac, cost.provenance};
+        }
+    }
+    return longest;
+}
+
 /* Fully sharded layers exchange inside their own forward and backward. */
 static bool exchanges_per_layer(const orr_plan *plan) {
     return plan->shard.kind >= ORR_SHARD_ZERO3;
@@ -195,6 +218,7 @@ static bool exchanges_per_layer(const orr_plan *plan) {
 void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
                         orr_exchanges *out) {
     const orr_resolved *resolved = program->resolved;
+    out->optimizer = longest_optimizer(program, table);
     if (exchanges_per_layer(&resolved->plan)) {
         return;
     }
@@ -206,30 +230,14 @@ void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
     }
 }
 
-orr_step_end orr_step_end_cost(const orr_program *program, const orr_cost_table *table,
-                               const orr_exchanges *prices, uint32_t rank,
-                               const orr_chunk_time *chunk_time, const orr_play *play) {
-    const orr_resolved *resolved = program->resolved;
-    orr_params params = {0};
-    for (uint32_t c = 0; c < resolved->plan.pipe.vpp; c++) {
-        const orr_chunk *chunk = orr_program_chunk(program, rank, c);
-        params.dense += chunk->params.dense;
-        params.expert += chunk->params.expert;
+exchange orr_step_exposed(const orr_program *program, const orr_exchanges *prices, uint32_t rank,
+                          const orr_chunk_time *chunk_time, const orr_play *play) {
+    if (exchanges_per_layer(&program->resolved->plan)) {
+        return (exchange){0, 0, 0};
     }
-    orr_step_end end = {0};
-    if (!exchanges_per_layer(&resolved->plan)) {
-        exchange reduction = exposed_reduction(program, prices, rank, chunk_time, play);
-        exchange gather = exposed_gather(program, prices, rank, chunk_time, play);
-        exchange both = joined(reduction, gather);
-        end.dp_s = both.time_s;
-        end.dp_error_s = both.error_s;
-        end.dp_provenance = both.provenance;
-    }
-    orr_cost optimizer = optimizer_cost(program, table, &params);
-    end.optimizer_s = optimizer.time_s;
-    end.optimizer_error_s = optimizer.time_s * optimizer.relerr_frac;
-    end.optimizer_provenance = optimizer.provenance;
-    return end;
+    exchange reduction = exposed_reduction(program, prices, rank, chunk_time, play);
+    exchange gather = exposed_gather(program, prices, rank, chunk_time, play);
+    return joined(reduction, gather);
 }
 
 /* Schedules with 1f1b's memory let all ranks end together: nothing to run on into. */

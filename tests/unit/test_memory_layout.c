@@ -110,7 +110,7 @@ static void one_bucket_has_a_closed_form(void **state) {
         for (uint32_t i = 0; i < count; i++) {
             tensor[i].numel = 1 + orr_rng_below(&rng, 100000);
             tensor[i].repeat = 1 + orr_rng_below(&rng, 3);
-            aligned += tensor[i].repeat * orr_buffer_aligned(tensor[i].numel);
+            aligned += tensor[i].repeat * orr_round_up_u64(tensor[i].numel, ORR_TENSOR_ALIGN);
         }
         orr_buffer_spec spec = {.tensor = tensor,
                                 .tensor_count = count,
