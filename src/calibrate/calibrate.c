@@ -45,7 +45,7 @@ static void put_share(orr_arena *arena, orr_tree *map, const char *key, double v
     orr_tree_put_real(arena, map, key, floor(value * 1e4 + 0.5) / 1e4);
 }
 
-static void put_errors(orr_arena *arena, orr_tree *map, const orr_validated *validated) {
+void orr_put_errors(orr_arena *arena, orr_tree *map, const orr_validated *validated) {
     static const double P90_OF_SD = 1.645;
     const orr_errors *small = &validated->small, *training = &validated->training;
     small = small->rows > 0 ? small : training;
@@ -68,7 +68,7 @@ orr_tree *orr_put_head(orr_arena *arena, const orr_bin *bin, const orr_machine *
     orr_put_number(arena, map, "peak", machine->peak_flops);
     orr_put_rate(arena, map, "hbm", machine->hbm_Bps);
     orr_put_number(arena, map, "tdp", bin->accelerator->tdp_w);
-    put_errors(arena, map, validated);
+    orr_put_errors(arena, map, validated);
     return map;
 }
 

@@ -53,6 +53,8 @@ size_t orr_collective_sample_bytes(void);
 void orr_put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds);
 void orr_put_rate(orr_arena *arena, orr_tree *map, const char *key, double Bps);
 void orr_put_number(orr_arena *arena, orr_tree *map, const char *key, double value);
+/* error_small, error_training, mape_all, mape_training, bias. */
+void orr_put_errors(orr_arena *arena, orr_tree *map, const orr_validated *validated);
 /* Head of a record: device, sheet, source, rows, errors. */
 orr_tree *orr_put_head(orr_arena *arena, const orr_bin *bin, const orr_machine *machine,
                        const orr_validated *validated);

@@ -1,25 +1,45 @@
-/* Two segments for every device, operation and number of ranks inside a scale-up domain. */
+/* One pipe for every system, library, operation and number of ranks, and what kriging over it and
+ * its relatives says beyond. */
 #include <math.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "calibrate/calibrate_int.h"
+#include "calibrate/kriging.h"
 
-enum { FOLDS = 6, LEAST_ROWS = 10, MOST_SAMPLES = 1000 };
-static const orr_surface_plan SURFACE = {.dims = 1, .step = {1}, .pull = 0.2, .least_rows = 10};
+enum { FOLDS = 6, LEAST_ROWS = 4, MOST_SAMPLES = 1000 };
+/* Chosen once, by the errors of rows left out of all fits together. */
+static const orr_kriging KRIGING = {.smooth = 0.3,
+                                    .smooth_octaves = 2,
+                                    .rough = 0.2,
+                                    .rough_octaves = 0.8,
+                                    .own = 0.04,
+                                    .own_octaves = 4,
+                                    .level = 0.05,
+                                    .noise = 0.01};
+static const double ALIKE_DEVICE = 0.99, ALIKE_VERSION = 0.7, ALIKE_LIBRARY = 0.4;
+static const double ALIKE_LINKS = 1.1; /* bandwidths further apart are of other devices */
 
 typedef struct collective_sample {
     orr_sample head;
     double wire_bytes;
 } collective_sample;
 
+/* A bin as kriging sees it: its place among all, whose rows are its relatives'. */
+typedef struct member {
+    orr_bins *bins;
+    const orr_message *pipe; /* [bins->count], fitted */
+    uint32_t own;
+} member;
+
 size_t orr_collective_sample_bytes(void) {
     return sizeof(collective_sample);
 }
 
-#define PARAMETER(key, member, from, least, most)                                                  \
+#define PARAMETER(key, member_name, from, least, most)                                             \
     {.name = (key),                                                                                \
-     .offset = offsetof(orr_segments, member),                                                     \
+     .offset = offsetof(orr_message, member_name),                                                 \
      .scale = ORR_SCALE_LOG,                                                                       \
      .start = (from),                                                                              \
      .low = (least),                                                                               \
@@ -28,61 +48,121 @@ size_t orr_collective_sample_bytes(void) {
 
 static double collective_model(const void *constants, const void *sample, const void *unused) {
     (void)unused;
-    return orr_segments_time_s((const orr_segments *)constants,
-                               ((const collective_sample *)sample)->wire_bytes);
+    return orr_message_time_s((const orr_message *)constants,
+                              ((const collective_sample *)sample)->wire_bytes);
+}
+
+/* The first words: "custom vllm_graph" and "custom sglang_graph", "NCCL 2.28.9" and "NCCL 2.29.2".
+ */
+static bool same_library(const char *a, const char *b) {
+    size_t length = strcspn(a, " ");
+    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
+}
+
+static double alike(const void *user, uint32_t a, uint32_t b) {
+    const member *m = (const member *)user;
+    const orr_bin *x = &m->bins->bin[a], *y = &m->bins->bin[b];
+    const orr_accelerator *p = x->accelerator, *q = y->accelerator;
+    if (a == b) {
+        return 1;
+    }
+    double links = fabs(log(p->link_Bps / q->link_Bps));
+    if (x->flag != y->flag || strcmp(x->scheme, y->scheme) != 0 || p->arch != q->arch ||
+        p->topology != q->topology || links > log(ALIKE_LINKS)) {
+        return 0;
+    }
+    return (strcmp(x->device, y->device) == 0 ? 1 : ALIKE_DEVICE) *
+           (strcmp(x->kernel, y->kernel) == 0    ? 1
+            : same_library(x->kernel, y->kernel) ? ALIKE_VERSION
+                                                 : ALIKE_LIBRARY);
+}
+
+static void add_rows(const member *m, uint32_t index, orr_krige_row *row, size_t *count) {
+    const orr_bin *bin = &m->bins->bin[index];
+    const collective_sample *sample = (const collective_sample *)bin->sample;
+    for (size_t i = 0; i < bin->count && *count < ORR_KRIGE_MOST_ROWS; i++) {
+        double model = orr_message_time_s(&m->pipe[index], sample[i].wire_bytes);
+        row[(*count)++] = (orr_krige_row){0.5 * sample[i].head.place[0],
+                                          log(sample[i].head.time_s / model), index};
+    }
+}
+
+/* The remainder of a bin's own rows, which may be a part of them, together with its relatives'. */
+static void remain(orr_arena *arena, const orr_fit_task *task,
+                   const double (*place)[ORR_SURFACE_DIMS], const double *residual, size_t count,
+                   orr_surface *out) {
+    const member *m = (const member *)task->user;
+    orr_krige_row *row = ORR_NEW_ARRAY(arena, orr_krige_row, ORR_KRIGE_MOST_ROWS);
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < ORR_KRIGE_MOST_ROWS; i++) {
+        row[used++] = (orr_krige_row){0.5 * place[i][0], residual[i], m->own};
+    }
+    for (uint32_t i = 0; i < m->bins->count; i++) {
+        const orr_bin *bin = &m->bins->bin[i];
+        if (i != m->own && bin->accelerator != NULL && bin->count >= LEAST_ROWS &&
+            alike(m, i, m->own) > 0) {
+            add_rows(m, i, row, &used);
+        }
+    }
+    orr_krige(arena, &KRIGING, row, used, m->own, alike, m, out);
 }
 
 static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host"};
 
 /* op in the low byte of a bin's flag, ranks above. */
-static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
-    double link = bin->accelerator->link_Bps;
-    orr_parameter parameter[] = {
-        PARAMETER("small_start_s", small_start_s, 12e-6, 1e-7, 1),
-        PARAMETER("small_rate_Bps", small_Bps, 1, 1e7, 1e14),
-        PARAMETER("large_start_s", large_start_s, 40e-6, 1e-7, 1),
-        PARAMETER("large_rate_Bps", large_Bps, 0.8 * link, 1e7, 1e14),
-    };
-    orr_fit_task task = {.parameter = parameter,
-                         .parameter_count = sizeof parameter / sizeof *parameter,
-                         .constants_bytes = sizeof(orr_segments),
-                         .sample = bin->sample,
-                         .sample_bytes = sizeof(collective_sample),
-                         .count = bin->count,
-                         .model = collective_model,
-                         .surface = &SURFACE};
-    /* protocols for small messages reach anything from a fiftieth of the links to half */
-    static const double SMALL_RATE[] = {0.02, 0.1, 0.2, 0.4};
-    orr_segments best = {0};
-    double least = INFINITY, start = 0;
-    for (int i = 0; i < 4; i++) {
-        orr_segments trial = {0};
-        parameter[1].start = SMALL_RATE[i] * link;
-        double cost = orr_robust_fit_most(&task, MOST_SAMPLES, &trial);
-        if (cost < least) {
-            least = cost;
-            best = trial;
-            start = parameter[1].start;
-        }
-    }
-    parameter[1].start = start;
+static void put_record(orr_arena *arena, const member *m, const orr_fit_task *task,
+                       orr_tree *fits) {
+    const orr_bin *bin = &m->bins->bin[m->own];
+    const orr_message *pipe = &m->pipe[m->own];
     orr_validated validated;
-    orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
+    orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, pipe, &validated);
     orr_tree *record = orr_tree_new_map(arena);
     orr_tree_put_text(arena, record, "device", bin->accelerator->name);
+    orr_tree_put_text(arena, record, "system", bin->device);
     orr_tree_put_text(arena, record, "library", bin->kernel);
     orr_tree_put_text(arena, record, "source", bin->source);
     orr_tree_put_text(arena, record, "op", orr_collective_name((orr_collective)(bin->flag & 255)));
     orr_tree_put_text(arena, record, "topology", TOPOLOGIES[bin->accelerator->topology]);
     orr_tree_put_int(arena, record, "ranks", bin->flag >> 8);
     orr_tree_put_int(arena, record, "rows", (int64_t)bin->count);
-    orr_put_rate(arena, record, "link", link);
-    orr_put_number(arena, record, "error", validated.all.p90 / 1.645);
-    orr_put_number(arena, record, "mape", validated.all.mape);
-    orr_put_number(arena, record, "mape_training", validated.training.mape);
-    orr_put_parameters(arena, record, &task, &best);
-    orr_put_surface(arena, record, &task, &best);
+    orr_put_rate(arena, record, "link", bin->accelerator->link_Bps);
+    orr_put_errors(arena, record, &validated);
+    orr_put_parameters(arena, record, task, pipe);
+    orr_put_surface(arena, record, task, pipe);
     orr_tree_push(arena, fits, record);
+}
+
+/* Twice: first the constants of all bins, then what remains of each beside its relatives. */
+static void fit_bins(orr_bins *bins, orr_tree *fits) {
+    orr_message *pipe = ORR_NEW_ARRAY(bins->arena, orr_message, bins->count + 1);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < bins->count; i++) {
+            const orr_bin *bin = &bins->bin[i];
+            if (bin->accelerator == NULL || bin->count < LEAST_ROWS) {
+                continue;
+            }
+            const orr_parameter parameter[] = {
+                PARAMETER("start_s", start_s, 12e-6, 1e-7, 1),
+                PARAMETER("rate_Bps", Bps, 0.8 * bin->accelerator->link_Bps, 1e6, 1e14),
+                PARAMETER("piece_s", piece_s, 5e-6, 1e-10, 1),
+            };
+            const member m = {bins, pipe, i};
+            const orr_fit_task task = {.parameter = parameter,
+                                       .parameter_count = sizeof parameter / sizeof *parameter,
+                                       .constants_bytes = sizeof(orr_message),
+                                       .sample = bin->sample,
+                                       .sample_bytes = sizeof(collective_sample),
+                                       .count = bin->count,
+                                       .model = collective_model,
+                                       .user = &m,
+                                       .remain = remain};
+            if (pass == 0) {
+                (void)orr_robust_fit_most(&task, MOST_SAMPLES, &pipe[i]);
+            } else {
+                put_record(bins->arena, &m, &task, fits);
+            }
+        }
+    }
 }
 
 orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
@@ -104,13 +184,9 @@ orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_
                          .training = row.training},
                 .wire_bytes =
                     orr_bus_factor((orr_collective)op, ranks) * row.shape.collective.bytes};
-            orr_segments_place(sample->wire_bytes, sample->head.place);
+            orr_message_place(row.shape.collective.bytes, sample->head.place);
         }
     }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= LEAST_ROWS) {
-            fit_bin(bins->arena, &bins->bin[i], fits);
-        }
-    }
+    fit_bins(bins, fits);
     return ORR_OK;
 }

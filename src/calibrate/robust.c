@@ -218,7 +218,8 @@ double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *consta
 /* What a model leaves of the picked samples, as a surface; false: too few. */
 static bool leave(orr_arena *arena, const orr_fit_task *task, const void *constants,
                   const uint32_t *pick, size_t count, orr_surface *out) {
-    if (task->surface == NULL || count < task->surface->least_rows) {
+    bool planned = task->surface != NULL && count >= task->surface->least_rows;
+    if (!planned && task->remain == NULL) {
         return false;
     }
     orr_arena *scratch = orr_arena_new();
@@ -233,8 +234,12 @@ static bool leave(orr_arena *arena, const orr_fit_task *task, const void *consta
         residual[i] = r * (2 * SOFT);
         weight[i] = sample->weight / sqrt(1 + r * r); /* outliers pull linearly here too */
     }
-    orr_surface_fit(arena, task->surface, (const double(*)[ORR_SURFACE_DIMS])place, residual,
-                    weight, count, out);
+    if (task->remain != NULL) {
+        task->remain(arena, task, (const double(*)[ORR_SURFACE_DIMS])place, residual, count, out);
+    } else {
+        orr_surface_fit(arena, task->surface, (const double(*)[ORR_SURFACE_DIMS])place, residual,
+                        weight, count, out);
+    }
     orr_arena_free(scratch);
     return true;
 }

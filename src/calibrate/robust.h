@@ -47,6 +47,11 @@ typedef struct orr_fit_task {
     double (*model)(const void *constants, const void *sample, const void *user);
     const void *user;
     const orr_surface_plan *surface; /* NULL: none is fitted */
+    /* In place of a surface by that plan: what the model leaves of some samples. NULL: as planned
+     */
+    void (*remain)(orr_arena *arena, const struct orr_fit_task *task,
+                   const double (*place)[ORR_SURFACE_DIMS], const double *residual, size_t count,
+                   orr_surface *out);
 } orr_fit_task;
 
 typedef struct orr_errors {

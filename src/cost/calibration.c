@@ -240,6 +240,11 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .type = ORR_FIELD_TEXT,
      .offset = AT(orr_collective_fit, device),
      .doc = "Catalog name of the accelerator it was measured on."},
+    {.name = "system",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(orr_collective_fit, site),
+     .fallback = "",
+     .doc = "What tables of measured collectives call it."},
     {.name = "source",
      .type = ORR_FIELD_TEXT,
      .offset = AT(orr_collective_fit, source),
@@ -270,10 +275,12 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .max = ORR_MAX_GPUS,
      .doc = "Members, all in one scale-up domain."},
     RATE(orr_collective_fit, "link", link_Bps, "All scale-up links of the device."),
-    NUMBER(orr_collective_fit, "error", error_frac, 0, 10, "Relative error, one sd."),
-    {.name = "mape",
+    NUMBER(orr_collective_fit, "error_small", error_small_frac, 0, 10,
+           "Relative error, one sd, under 1 MB."),
+    NUMBER(orr_collective_fit, "error_training", error_training_frac, 0, 10, "From 1 MB."),
+    {.name = "mape_all",
      .type = ORR_FIELD_REAL,
-     .offset = AT(orr_collective_fit, mape_frac),
+     .offset = AT(orr_collective_fit, mape_all_frac),
      .max = 10,
      .fallback = "0",
      .doc = "Mean error of rows left out."},
@@ -283,15 +290,21 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .max = 10,
      .fallback = "0",
      .doc = "The same, training sizes."},
+    {.name = "bias",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_collective_fit, bias_frac),
+     .min = -10,
+     .max = 10,
+     .fallback = "0",
+     .doc = "Median error of rows left out."},
     {.name = "rows",
      .type = ORR_FIELD_U32,
      .offset = AT(orr_collective_fit, rows),
      .fallback = "0",
      .doc = "Measurements behind it."},
-    SECONDS(orr_collective_fit, "small_start", segments.small_start_s, "Low-latency protocol."),
-    RATE(orr_collective_fit, "small_rate", segments.small_Bps, "Its bus bandwidth."),
-    SECONDS(orr_collective_fit, "large_start", segments.large_start_s, "Bandwidth protocol."),
-    RATE(orr_collective_fit, "large_rate", segments.large_Bps, "Its bus bandwidth."),
+    SECONDS(orr_collective_fit, "start", pipe.start_s, "Of the smallest message."),
+    RATE(orr_collective_fit, "rate", pipe.Bps, "Bus bandwidth of the largest."),
+    SECONDS(orr_collective_fit, "piece", pipe.piece_s, "Each piece of a message."),
     SURFACE(orr_collective_fit, surface_text),
 };
 static const orr_schema COLLECTIVE_SCHEMA = {"collective fit", COLLECTIVE_FIELDS,
@@ -564,7 +577,8 @@ static void mark_thin(orr_calibration *into) {
         ROWS_OF(collective, collective_count, device, rows, fit->device, rows);
         if (rows < ORR_THIN_ROWS) {
             fit->assumed = 1;
-            fit->error_frac = orr_max_f64(fit->error_frac, ORR_THIN_RELERR);
+            fit->error_small_frac = orr_max_f64(fit->error_small_frac, ORR_THIN_RELERR);
+            fit->error_training_frac = orr_max_f64(fit->error_training_frac, ORR_THIN_RELERR);
         }
     }
 }

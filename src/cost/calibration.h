@@ -67,14 +67,16 @@ typedef struct orr_stream_fit {
 
 typedef struct orr_collective_fit {
     const char *device, *source, *library;
+    const char *site; /* name in the tables; NULL: of no table */
     uint8_t op;       /* orr_collective */
     uint8_t topology; /* orr_topology of the device's links */
     uint8_t assumed;
     uint32_t ranks;
     uint32_t rows;
-    double link_Bps; /* the data sheet's */
-    double error_frac, mape_frac, mape_training_frac;
-    orr_segments segments; /* bandwidths are bus bandwidths */
+    double link_Bps;                              /* the data sheet's */
+    double error_small_frac, error_training_frac; /* under and over 1 MB */
+    double mape_all_frac, mape_training_frac, bias_frac;
+    orr_message pipe; /* its bandwidth is a bus bandwidth */
     const char *surface_text;
     const orr_surface *surface; /* over bytes; NULL: none */
 } orr_collective_fit;

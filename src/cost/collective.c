@@ -1,15 +1,16 @@
 /* Collective algorithms. Which of them a library would use is decided in policy.c.
  *
- * Inside a scale-up domain two measured segments stand for a low-latency and a bandwidth protocol;
+ * Inside a scale-up domain a measured pipe and its surface stand for all protocols of a library;
  * across domains rings and trees are limited by the NICs of the members (steptime.md §2.6,
  * kernels.md §6.2). Ignored: contention with other groups on shared links, SHARP in the network. */
+#include <math.h>
+
 #include "base/num.h"
 #include "cost/models.h"
 
-double orr_segments_time_s(const orr_segments *segments, double wire_bytes) {
-    double small = segments->small_start_s + wire_bytes / segments->small_Bps;
-    double large = segments->large_start_s + wire_bytes / segments->large_Bps;
-    return orr_min_f64(small, large);
+double orr_message_time_s(const orr_message *pipe, double wire_bytes) {
+    double flow = wire_bytes / pipe->Bps;
+    return pipe->start_s + flow + 2 * sqrt(pipe->piece_s * flow);
 }
 
 /* A ring through all ranks enters and leaves every domain once per step of the ring; its domain's

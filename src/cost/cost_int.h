@@ -22,8 +22,8 @@ typedef struct orr_curve {
     const orr_collective_fit *fit; /* the donor's largest */
     uint32_t count, mesh;
     struct {
-        double ranks, error_frac;
-        orr_segments segments;      /* already scaled to this device's links */
+        double ranks, error_small_frac, error_training_frac;
+        orr_message pipe;           /* already scaled to this device's links */
         const orr_surface *surface; /* of this device itself; NULL: none */
     } point[ORR_MAX_RANK_POINTS];
     double relerr_frac; /* of the worst point */
@@ -65,11 +65,12 @@ orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, doub
 /* How such a group hangs together, across domains. */
 orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */
-orr_segments orr_curve_at(const orr_curve *curve, double ranks);
-/* Time of so many bytes on the bus: the constants, and what was measured beyond them. */
-double orr_curve_time_s(const orr_curve *curve, double ranks, double wire_bytes);
+orr_message orr_curve_at(const orr_curve *curve, double ranks);
+/* Time of so many bytes (as in orr_collective): the constants, and what was measured beyond them.
+ */
+double orr_curve_time_s(const orr_curve *curve, orr_collective op, double ranks, double bytes);
 /* Relative error, one sd, there. */
-double orr_curve_error(const orr_curve *curve, double ranks);
+double orr_curve_error(const orr_curve *curve, double ranks, double bytes);
 
 /* from_evidence.c: the best that is known of a key, given what the model says of it. */
 orr_cost orr_cost_best(const orr_cost_table *table, const orr_evidence_key *key, orr_cost model);

@@ -143,13 +143,12 @@ static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_
 
 static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, double wire,
                        orr_tree *out) {
-    orr_segments s = orr_curve_at(curve, ranks);
-    double small = s.small_start_s + wire / s.small_Bps;
-    bool large = s.large_start_s + wire / s.large_Bps < small;
-    orr_tree_put_text(arena, out, "algorithm",
-                      large ? "bandwidth protocol" : "low-latency protocol");
+    orr_message pipe = orr_curve_at(curve, ranks);
+    double flow = wire / pipe.Bps;
+    orr_tree_put_text(arena, out, "algorithm", "as the library chooses");
     orr_tree *besides = put_map(arena, out, "besides");
-    put_part(arena, besides, "start_s", large ? s.large_start_s : s.small_start_s);
+    put_part(arena, besides, "start_s", pipe.start_s);
+    put_part(arena, besides, "pieces_s", orr_message_time_s(&pipe, wire) - pipe.start_s - flow);
     orr_tree *fit = put_map(arena, out, "fit");
     orr_tree_put_text(arena, fit, "device", curve->fit->device);
     orr_tree_put_text(arena, fit, "kin", KIN[curve->kin]);

@@ -186,9 +186,9 @@ static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a
     if (curve.count == 0) {
         return false;
     }
-    double wire = orr_bus_factor(op, row->shape.collective.ranks) * row->shape.collective.bytes;
-    *time = orr_curve_time_s(&curve, row->shape.collective.ranks, wire);
-    *relerr = orr_curve_error(&curve, row->shape.collective.ranks);
+    double ranks = row->shape.collective.ranks, bytes = row->shape.collective.bytes;
+    *time = orr_curve_time_s(&curve, op, ranks, bytes);
+    *relerr = orr_curve_error(&curve, ranks, bytes);
     return true;
 }
 

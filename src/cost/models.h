@@ -188,13 +188,14 @@ double orr_exchange_time_s(const orr_exchange_constants *c, const orr_exchange_s
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-/* Two protocols, the faster wins: t = min over both of start + busfactor·bytes/Bps. */
-typedef struct orr_segments {
-    double small_start_s, small_Bps;
-    double large_start_s, large_Bps;
-} orr_segments;
+/* A message cut into pieces that follow one another through the members: with m pieces it takes
+ * start + wire/Bps + wire/(m Bps) + m·piece, and libraries cut (and choose protocol and channels)
+ * so that this is about least: t = start + wire/Bps + 2 sqrt(piece·wire/Bps). */
+typedef struct orr_message {
+    double start_s, Bps, piece_s;
+} orr_message;
 
-double orr_segments_time_s(const orr_segments *segments, double wire_bytes);
+double orr_message_time_s(const orr_message *pipe, double wire_bytes);
 
 /* A hierarchy of scale-up domains behind NICs, as one collective sees it. */
 typedef struct orr_rails {

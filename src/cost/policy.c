@@ -42,12 +42,12 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
     for (uint32_t i = 0; i < count; i++) {
         double scale = kin == ORR_KIN_SAME ? 1 : accelerator->link_Bps / fits[i]->link_Bps;
         curve->point[i].ranks = fits[i]->ranks;
-        curve->point[i].error_frac = fits[i]->error_frac;
-        curve->point[i].segments = fits[i]->segments;
-        curve->point[i].segments.small_Bps *= scale;
-        curve->point[i].segments.large_Bps *= scale;
+        curve->point[i].error_small_frac = fits[i]->error_small_frac;
+        curve->point[i].error_training_frac = fits[i]->error_training_frac;
+        curve->point[i].pipe = fits[i]->pipe;
+        curve->point[i].pipe.Bps *= scale;
         curve->point[i].surface = kin == ORR_KIN_SAME ? fits[i]->surface : NULL;
-        worst = orr_max_f64(worst, fits[i]->error_frac);
+        worst = orr_max_f64(worst, fits[i]->error_training_frac);
     }
     if (count > 0) {
         curve->fit = fits[count - 1];
@@ -67,12 +67,12 @@ static int at_ranks(const orr_curve *curve, double ranks) {
     return -1;
 }
 
-double orr_curve_time_s(const orr_curve *curve, double ranks, double wire_bytes) {
-    orr_segments segments = orr_curve_at(curve, ranks);
+double orr_curve_time_s(const orr_curve *curve, orr_collective op, double ranks, double bytes) {
+    orr_message pipe = orr_curve_at(curve, ranks);
     int at = at_ranks(curve, ranks);
     double place[ORR_SURFACE_DIMS];
-    orr_segments_place(wire_bytes, place);
-    return orr_segments_time_s(&segments, wire_bytes) *
+    orr_message_place(bytes, place);
+    return orr_message_time_s(&pipe, orr_bus_factor(op, ranks) * bytes) *
            orr_surface_factor(at < 0 ? NULL : curve->point[at].surface, place);
 }
 
@@ -80,45 +80,39 @@ static double between(double low, double high, double share) {
     return low + (high - low) * share;
 }
 
-orr_segments orr_curve_at(const orr_curve *curve, double ranks) {
+orr_message orr_curve_at(const orr_curve *curve, double ranks) {
     uint32_t last = curve->count - 1;
-    orr_segments top = curve->point[last].segments;
+    orr_message top = curve->point[last].pipe;
     bool known = at_ranks(curve, ranks) >= 0;
     if (curve->mesh && curve->fit->topology == ORR_MESH && !known) {
         /* a rank reaches each peer over its own link: fewer peers, fewer links */
-        double links = (ranks - 1) / (curve->point[last].ranks - 1);
-        top.small_Bps *= links;
-        top.large_Bps *= links;
+        top.Bps *= (ranks - 1) / (curve->point[last].ranks - 1);
         return top;
     }
     if (last == 0 || ranks <= curve->point[0].ranks) {
-        return curve->point[0].segments;
+        return curve->point[0].pipe;
     }
     uint32_t high = 1;
     while (high < last && curve->point[high].ranks < ranks) {
         high++;
     }
-    const orr_segments *a = &curve->point[high - 1].segments, *b = &curve->point[high].segments;
+    const orr_message *a = &curve->point[high - 1].pipe, *b = &curve->point[high].pipe;
     double from = curve->point[high - 1].ranks, to = curve->point[high].ranks;
     double share = (ranks - from) / (to - from); /* above 1 beyond the last */
     double inside = orr_min_f64(share, 1);
-    orr_segments s;
     /* starts grow with the ring; bandwidths stay at the largest group's */
-    s.small_start_s =
-        between(a->small_start_s, orr_max_f64(a->small_start_s, b->small_start_s), share);
-    s.large_start_s =
-        between(a->large_start_s, orr_max_f64(a->large_start_s, b->large_start_s), share);
-    s.small_Bps = between(a->small_Bps, b->small_Bps, inside);
-    s.large_Bps = between(a->large_Bps, b->large_Bps, inside);
-    return s;
+    return (orr_message){between(a->start_s, orr_max_f64(a->start_s, b->start_s), share),
+                         between(a->Bps, b->Bps, inside), between(a->piece_s, b->piece_s, inside)};
 }
 
-double orr_curve_error(const orr_curve *curve, double ranks) {
+double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
     uint32_t at = 0;
     while (at + 1 < curve->count && curve->point[at].ranks < ranks) {
         at++;
     }
-    double kin = KIN_RELERR[curve->kin], own = curve->point[at].error_frac;
+    double own =
+        bytes < ORR_MIB ? curve->point[at].error_small_frac : curve->point[at].error_training_frac;
+    double kin = KIN_RELERR[curve->kin];
     return sqrt(own * own + kin * kin);
 }
 
@@ -145,25 +139,24 @@ static double nic_efficiency(const orr_cost_table *table) {
     return own > 0 ? own : table->cluster->fabric->efficiency_frac;
 }
 
-static orr_segments segments_moved(const orr_segments *s, const orr_sweep *sweep) {
-    return (orr_segments){s->small_start_s * sweep->start_factor, s->small_Bps * sweep->rate_factor,
-                          s->large_start_s * sweep->start_factor,
-                          s->large_Bps * sweep->rate_factor};
+static orr_message pipe_moved(const orr_message *pipe, const orr_sweep *sweep) {
+    return (orr_message){pipe->start_s * sweep->start_factor, pipe->Bps * sweep->rate_factor,
+                         pipe->piece_s * sweep->start_factor};
 }
 
 static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, double bytes,
                               double ranks) {
     const orr_curve *curve = &table->curve[kind];
     const orr_sweep *sweep = &table->inside[kind];
-    double wire = orr_bus_factor(kind, ranks) * bytes;
-    double time = orr_curve_time_s(curve, ranks, wire);
+    double time = orr_curve_time_s(curve, kind, ranks, bytes);
     if (sweep->records > 0) {
         /* the measured shape of the curve stays: starts and bandwidths move under it */
-        orr_segments s = orr_curve_at(curve, ranks), moved = segments_moved(&s, sweep);
-        time *= orr_segments_time_s(&moved, wire) / orr_segments_time_s(&s, wire);
+        double wire = orr_bus_factor(kind, ranks) * bytes;
+        orr_message pipe = orr_curve_at(curve, ranks), moved = pipe_moved(&pipe, sweep);
+        time *= orr_message_time_s(&moved, wire) / orr_message_time_s(&pipe, wire);
         return (orr_cost){time, sweep->relerr_frac, ORR_FROM_RESTORED};
     }
-    return (orr_cost){time, orr_curve_error(curve, ranks), curve->provenance};
+    return (orr_cost){time, orr_curve_error(curve, ranks, bytes), curve->provenance};
 }
 
 /* Share of an all-to-all's bytes that leaves the domain. De-duplicated by rank, a token still
@@ -191,8 +184,8 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
                        .peer_hop_s = fabric->peer_hop_s * sweep->start_factor,
                        .stall_ranks = fabric->ring_ranks};
     if (group.inner > 1) {
-        rails.inner_Bps = orr_curve_at(&table->curve[kind], group.inner).large_Bps *
-                          table->inside[kind].rate_factor;
+        rails.inner_Bps =
+            orr_curve_at(&table->curve[kind], group.inner).Bps * table->inside[kind].rate_factor;
     }
     return rails;
 }

@@ -228,6 +228,6 @@ void orr_exchange_place(const orr_exchange_shape *shape, double place[ORR_SURFAC
     place[4] = octaves(shape->units);
 }
 
-void orr_segments_place(double wire_bytes, double place[ORR_SURFACE_DIMS]) {
-    place[0] = octaves(wire_bytes);
+void orr_message_place(double bytes, double place[ORR_SURFACE_DIMS]) {
+    place[0] = 2 * octaves(bytes); /* cells half an octave apart */
 }

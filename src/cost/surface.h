@@ -52,6 +52,6 @@ void orr_attention_place(const orr_attention_shape *shape, double place[ORR_SURF
 void orr_stream_place(double bytes, double rows, double place[ORR_SURFACE_DIMS]);
 void orr_experts_place(const orr_experts_shape *shape, double place[ORR_SURFACE_DIMS]);
 void orr_exchange_place(const orr_exchange_shape *shape, double place[ORR_SURFACE_DIMS]);
-void orr_segments_place(double wire_bytes, double place[ORR_SURFACE_DIMS]);
+void orr_message_place(double bytes, double place[ORR_SURFACE_DIMS]);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "calibrate/calibrate.h"
+#include "calibrate/kriging.h"
 #include "calibrate/robust.h"
 #include "cost/cost.h"
 
@@ -87,6 +88,45 @@ static void robust_fit_survives_outliers(void **state) {
     line again = {0};
     (void)orr_robust_fit_most(&task, ROWS, &again);
     assert_memory_equal(&again, &found, sizeof found);
+}
+
+/* ---- kriging -------------------------------------------------------------------------------- */
+
+static double likeness(const void *user, uint32_t a, uint32_t b) {
+    return a == b ? 1 : *(const double *)user;
+}
+
+/* Two sets that jump at the same size; one of them was not measured there. */
+static void relatives_fill_what_a_set_lacks(void **state) {
+    (void)state;
+    static const orr_kriging plan = {0.3, 2, 0.2, 0.8, 0.05, 4, 0.05, 0.01};
+    enum { SIZES = 20, JUMP = 12, MISSING = 13 };
+    orr_krige_row row[2 * SIZES];
+    size_t count = 0;
+    for (uint32_t set = 0; set < 2; set++) {
+        for (uint32_t i = 0; i < SIZES; i++) {
+            if (set == 1 || i != MISSING) { /* set 1 is slower by a fixed 3 % */
+                double residual = (i == JUMP || i == MISSING ? 0.5 : 0) + 0.03 * set;
+                row[count++] = (orr_krige_row){10 + i, residual, set};
+            }
+        }
+    }
+    double place[ORR_SURFACE_DIMS] = {2.0 * (10 + MISSING)};
+    orr_surface with, alone;
+    double close = 0.95, none = 0;
+    orr_krige(arena, &plan, row, count, 0, likeness, &close, &with);
+    orr_krige(arena, &plan, row, count, 0, likeness, &none, &alone);
+    double filled = orr_surface_log(&with, place), guessed = orr_surface_log(&alone, place);
+    assert_true(fabs(filled - 0.5) < 0.08);
+    assert_true(fabs(filled - 0.5) < fabs(guessed - 0.5));
+    /* its own rows it keeps */
+    place[0] = 2.0 * (10 + JUMP);
+    assert_true(fabs(orr_surface_log(&with, place) - 0.5) < 0.03);
+    /* what has nothing in common adds nothing: the same as without those rows */
+    orr_surface own;
+    orr_krige(arena, &plan, row, SIZES - 1, 0, likeness, &close, &own);
+    place[0] = 2.0 * (10 + MISSING);
+    assert_true(fabs(orr_surface_log(&own, place) - guessed) < 0.003);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -179,6 +219,7 @@ static void bad_tables_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(robust_fit_survives_outliers),
+        cmocka_unit_test(relatives_fill_what_a_set_lacks),
         cmocka_unit_test(files_read_back),
         cmocka_unit_test(prices_stay_near_measurements),
         cmocka_unit_test(bad_tables_are_named),

@@ -164,15 +164,19 @@ static void attention_scales(void **state) {
     assert_true(latent > forward && latent < 1.3 * forward);
 }
 
-static void segments_take_the_faster_protocol(void **state) {
+static void pipes_start_flow_and_pay_for_pieces(void **state) {
     (void)state;
-    orr_segments s = {10e-6, 100e9, 50e-6, 400e9};
-    assert_true(orr_segments_time_s(&s, 0) == 10e-6);
-    assert_true(orr_segments_time_s(&s, 4e9) == 50e-6 + 0.01);
+    orr_message pipe = {10e-6, 400e9, 5e-6};
+    assert_true(orr_message_time_s(&pipe, 0) == 10e-6);
     double before = 0;
     for (double bytes = 1; bytes < 1e10; bytes *= 2) {
-        double time = orr_segments_time_s(&s, bytes);
+        double time = orr_message_time_s(&pipe, bytes), flow = bytes / pipe.Bps;
         assert_true(time > before);
+        /* no cut into whole pieces does better */
+        for (double pieces = 1; pieces < 1e4; pieces *= 2) {
+            double cut = pipe.start_s + flow + flow / pieces + pieces * pipe.piece_s;
+            assert_true(time <= cut * (1 + 1e-9));
+        }
         before = time;
     }
 }
@@ -219,7 +223,7 @@ int main(void) {
         cmocka_unit_test(accumulating_output_costs_more),
         cmocka_unit_test(attention_keys_by_mask),
         cmocka_unit_test(attention_scales),
-        cmocka_unit_test(segments_take_the_faster_protocol),
+        cmocka_unit_test(pipes_start_flow_and_pay_for_pieces),
         cmocka_unit_test(rails_follow_the_nics),
         cmocka_unit_test(distinct_places_without_replacement),
     };
