@@ -1,10 +1,12 @@
-/* Speed of whole projections: cold (nothing memoised) and warm, after the inputs are resolved. */
+/* Speed of whole projections: cold (nothing memoised) and warm, after the inputs are resolved; and
+ * of one evaluation inside a search: bound, memory of all ranks and step of a plan that differs
+ * from the one before, in what it recomputes or in its split too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 
-#include "projection/projection.h"
+#include "projection/quick.h"
 
 static double now_us(void) {
     struct timespec t;
@@ -53,6 +55,47 @@ static orr_tree *keys_of(orr_arena *arena, const bench_case *one) {
     return keys;
 }
 
+/* The plans of a search near one: a few ways to recompute, and halves of its split. */
+enum { NEIGHBOURS = 4, SPLITS = 2, ROUNDS = 50 };
+
+static orr_plan neighbour(const orr_plan *plan, uint32_t recompute, uint32_t split) {
+    orr_plan near = *plan;
+    near.recompute = (orr_recompute){
+        .kind = (uint32_t)(recompute == 0 ? ORR_RECOMPUTE_NONE : ORR_RECOMPUTE_BLOCK),
+        .layers = recompute};
+    if (split > 0 && plan->split.ep > 1) {
+        near.split.ep /= 2;
+    } else if (split > 0) {
+        near.batch.mbs *= 2;
+        near.batch.micro_batches /= 2;
+    }
+    return near;
+}
+
+static double search_us(orr_engine *engine, const orr_resolved *resolved, uint32_t splits) {
+    static double each[RUNS];
+    orr_quick *quick = NULL;
+    orr_err err = {0};
+    if (orr_quick_new(engine, resolved, 1, &quick, &err) != ORR_OK) {
+        return 0;
+    }
+    for (int i = 0; i < RUNS; i++) {
+        double start = now_us(), bound_s, need_bytes, step_s;
+        for (uint32_t k = 0; k < ROUNDS; k++) {
+            for (uint32_t n = 0; n < NEIGHBOURS; n++) {
+                orr_plan plan = neighbour(&resolved->plan, n, (k + n) % splits);
+                (void)orr_quick_bound(quick, &plan, &bound_s, &err);
+                (void)orr_quick_need(quick, &plan, &need_bytes, &err);
+                (void)orr_quick_step(quick, &plan, &step_s, &err);
+            }
+        }
+        each[i] = (now_us() - start) / (ROUNDS * NEIGHBOURS);
+    }
+    orr_quick_free(quick);
+    qsort(each, RUNS, sizeof *each, by_value);
+    return each[RUNS / 2];
+}
+
 static int measure(const bench_case *one) {
     orr_arena *arena = orr_arena_new();
     orr_resolved resolved = {0};
@@ -87,9 +130,13 @@ static int measure(const bench_case *one) {
     qsort(cold, RUNS, sizeof *cold, by_value);
     qsort(warm, RUNS, sizeof *warm, by_value);
     qsort(memory, RUNS, sizeof *memory, by_value);
-    printf("%s\n  projection: cold %.1f us, warm %.1f us; memory alone, warm %.2f us (medians of "
-           "%d)\n",
-           one->title, cold[RUNS / 2], warm[RUNS / 2], memory[RUNS / 2], RUNS);
+    orr_engine *engine = orr_engine_new();
+    double near_us = search_us(engine, &resolved, 1);
+    double far_us = search_us(engine, &resolved, SPLITS);
+    orr_engine_free(engine);
+    printf("%s\n  projection: cold %.1f us, warm %.1f us; memory alone, warm %.2f us; one of a "
+           "search %.2f us, of another split %.2f us (medians of %d)\n",
+           one->title, cold[RUNS / 2], warm[RUNS / 2], memory[RUNS / 2], near_us, far_us, RUNS);
     orr_arena_free(arena);
     return 0;
 }

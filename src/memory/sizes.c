@@ -144,24 +144,22 @@ static orr_instant before(const orr_weighed *w, const orr_kind_bytes *kind, uint
     return at;
 }
 
-static void keep_worst(orr_instant *worst, const orr_instant *at) {
-    if (!worst->occurs || at->bytes > worst->bytes) {
-        *worst = *at;
+/* `at` with what its part itself holds, and temporaries, if that is worse than the worst. */
+static void consider(const orr_kind_bytes *kind, const orr_instant *at, uint32_t plain,
+                     uint32_t inputs, uint32_t whole_loss, orr_instant *worst) {
+    const orr_object_bytes *o = kind->part[at->part];
+    double bytes = at->bytes + plain * o->kept + inputs * o->input + whole_loss * o->loss +
+                   at->rebuilt + at->temporary + at->loss;
+    if (worst->occurs && bytes <= worst->bytes) {
+        return;
     }
-}
-
-/* Adds what `part` itself holds, and temporaries; then compares. */
-static void consider(const orr_kind_bytes *kind, orr_instant at, uint32_t plain, uint32_t inputs,
-                     uint32_t whole_loss, orr_instant *worst) {
-    const orr_object_bytes *o = kind->part[at.part];
-    at.plain = plain;
-    at.inputs = inputs;
-    at.whole_loss = whole_loss;
-    at.bytes += plain * o->kept + inputs * o->input + whole_loss * o->loss;
-    at.bytes += at.rebuilt + at.temporary + at.loss;
-    at.loss_held += whole_loss * o->loss;
-    at.slack += plain * o->kept_slack + inputs * o->input_slack + whole_loss * o->loss_slack;
-    keep_worst(worst, &at);
+    *worst = *at;
+    worst->bytes = bytes;
+    worst->plain = plain;
+    worst->inputs = inputs;
+    worst->whole_loss = whole_loss;
+    worst->loss_held += whole_loss * o->loss;
+    worst->slack += plain * o->kept_slack + inputs * o->input_slack + whole_loss * o->loss_slack;
 }
 
 /* The instants that can be a chunk's worst. In the forward: a part's last layer at work, or the
@@ -180,30 +178,33 @@ static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
 
         at.temporary = orr_memory_rounded((double)t->forward);
         at.loss = has_loss ? o->loss_fwd : 0;
-        consider(kind, at, plain, inputs, has_loss ? part->count - 1 : 0,
+        consider(kind, &at, plain, inputs, has_loss ? part->count - 1 : 0,
                  &kind->instant[ORR_INSTANT_FORWARD]);
 
         at.temporary = orr_memory_rounded((double)t->backward);
         at.loss = 0;
         if (has_loss) {
             at.loss = o->loss_bwd;
-            consider(kind, at, plain, inputs, part->count - 1, &kind->instant[ORR_INSTANT_LOSS]);
+            consider(kind, &at, plain, inputs, part->count - 1, &kind->instant[ORR_INSTANT_LOSS]);
             continue;
         }
         if (plain > 0) {
             at.rebuilt = o->rebuilt;
-            consider(kind, at, plain, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
+            consider(kind, &at, plain, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
         }
         if (part->checkpointed > 0) {
             at.rebuilt = orr_memory_rounded((double)chunk->recompute_bytes);
-            consider(kind, at, 0, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
+            consider(kind, &at, 0, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
         }
     }
     orr_instant all = before(w, kind, chunk->part_count, false);
     kind->kept = all.bytes;
     kind->kept_slack = all.slack;
     kind->loss = all.loss_held;
-    keep_worst(&kind->instant[ORR_INSTANT_FORWARD], &all);
+    orr_instant *worst = &kind->instant[ORR_INSTANT_FORWARD];
+    if (!worst->occurs || all.bytes > worst->bytes) {
+        *worst = all;
+    }
 }
 
 static void add_shapes(orr_kind_bytes *kind, const orr_object *object) {

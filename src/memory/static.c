@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/mem.h"
 #include "base/num.h"
 
 static const struct {
@@ -278,7 +279,7 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
 /* One dummy a distinct shape, on this rank, whatever the number of layers (memory.md §5). */
 static double dummy_bytes(const orr_weighed *w, uint32_t rank) {
     const uint32_t vpp = w->plan->pipe.vpp;
-    struct orr_weight_shape seen[2 * ORR_MAX_KIND_SHAPES];
+    ORR_UNSET struct orr_weight_shape seen[2 * ORR_MAX_KIND_SHAPES];
     uint32_t seen_count = 0;
     uint64_t seen_kinds = 0;
     double bytes = 0;

@@ -1,4 +1,5 @@
 /* Parameters and model FLOPs, exact by construction (spec: memory.md §1). */
+#include "base/mem.h"
 #include "model/model.h"
 
 static uint64_t norm_params(uint64_t width, uint8_t norm, uint8_t bare) {
@@ -162,7 +163,7 @@ static void add_macs(macs *sum, macs layer, double count) {
 static macs model_macs(const orr_model *model, uint32_t seq, bool causal) {
     double head = (double)model->vocab * model->hidden;
     macs sum = {.weights = head + (model->encoder ? (double)model->hidden * model->hidden : 0)};
-    macs of_kind[ORR_MAX_LAYER_KINDS];
+    ORR_UNSET macs of_kind[ORR_MAX_LAYER_KINDS];
     for (uint32_t k = 0; k < model->kind_count && k < ORR_MAX_LAYER_KINDS; k++) {
         of_kind[k] = layer_macs(&model->kind[k], seq, causal);
     }

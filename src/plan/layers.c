@@ -82,8 +82,9 @@ typedef struct balance {
 } balance;
 
 static void weigh(const orr_model *model, balance *b) {
-    double kind_width[ORR_MAX_LAYER_KINDS], largest = 1;
-    uint32_t kind_cost[ORR_MAX_LAYER_KINDS];
+    ORR_UNSET double kind_width[ORR_MAX_LAYER_KINDS];
+    ORR_UNSET uint32_t kind_cost[ORR_MAX_LAYER_KINDS];
+    double largest = 1;
     uint32_t kinds = orr_min_u32(model->kind_count, ORR_MAX_LAYER_KINDS);
     for (uint32_t k = 0; k < kinds; k++) {
         kind_width[k] = layer_width(&model->kind[k]);

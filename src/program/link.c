@@ -4,6 +4,7 @@
  * varies per layer (recompute) enters as counts. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/num.h"
 #include "program/link_int.h"
 
@@ -459,7 +460,7 @@ orr_status orr_link_chunks(orr_linker *linker, orr_arena *arena, const orr_resol
     l.offset = ORR_NEW_ARRAY(arena, uint32_t, l.chunks);
     l.ends = ORR_NEW_ARRAY(arena, uint8_t, l.chunks);
     uint8_t *kind_of = ORR_NEW_ARRAY(arena, uint8_t, l.chunks);
-    uint32_t first[ORR_MAX_CHUNK_KINDS];
+    ORR_UNSET uint32_t first[ORR_MAX_CHUNK_KINDS];
     *out = (orr_program){.resolved = resolved, .chunk = kind_of, .modules = l.modules};
     ORR_TRY(orr_plan_layers(resolved->model, plan, l.layers, l.offset, err));
     find_ends(&l);

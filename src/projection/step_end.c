@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/num.h"
 #include "projection/projection_int.h"
 
@@ -117,7 +118,8 @@ static exchange exposed_reduction(const orr_program *program, const orr_exchange
                                   const orr_play *play) {
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
-    uint32_t vpp = resolved->plan.pipe.vpp, order[MAX_CHUNKS];
+    uint32_t vpp = resolved->plan.pipe.vpp;
+    ORR_UNSET uint32_t order[MAX_CHUNKS];
     bool plain = software->dp_overlap_unsharded && resolved->plan.shard.kind == ORR_SHARD_NONE;
     bool overlapped =
         (software->dp_overlap_grads || plain) && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
