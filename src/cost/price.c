@@ -166,7 +166,8 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
     orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
                      prices->provenance};
-    if (op->kind == ORR_OP_GROUPED_GEMM) {
+    /* frameworks hand a single group to the library of plain products */
+    if (op->kind == ORR_OP_GROUPED_GEMM && shape.batch > 1) {
         bool launches = table->software->graphs != ORR_GRAPHS_FULL; /* experts one by one */
         cost.time_s =
             time / table->arch->grouped_frac + (launches ? table->arch->group_s * shape.batch : 0);

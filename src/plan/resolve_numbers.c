@@ -98,13 +98,36 @@ static void resolve_load(resolver *r, orr_plan *plan) {
         plan->variant.capacity || load > 1 ? (uint16_t)(load * ORR_LOAD_ONE + 0.5) : 0;
 }
 
+/* Has the software no fused attention for this model on this device? */
+static bool lacks_fused_attention(const orr_resolved *r) {
+    if (!r->software->blackwell_unfused_mla ||
+        r->cluster->accelerator->arch != ORR_ARCH_BLACKWELL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->model->kind_count; i++) {
+        const orr_attention *a = &r->model->kind[i].attention;
+        if (a->kind == ORR_ATTENTION_MLA && a->head_dim != a->v_dim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void resolve_attention(resolver *r, orr_variant *v) {
+    bool lacks = v->attention == ORR_KERNEL_FLASH && lacks_fused_attention(r->out);
+    v->attention = enumerated(r, KEY_ATTENTION, r->keys.attention,
+                              lacks ? (uint8_t)ORR_KERNEL_UNFUSED : v->attention,
+                              lacks ? "no fused attention of the software's trains keys wider than "
+                                      "values on this device"
+                                    : "the software's default");
+}
+
 static void resolve_variant(resolver *r, orr_plan *plan) {
     const plan_keys *k = &r->keys;
     orr_variant *v = &plan->variant;
     *v = r->out->software->variant;
     v->grad_fp32 = plan->numeric.grad_bytes == 4;
-    v->attention =
-        enumerated(r, KEY_ATTENTION, k->attention, v->attention, "the software's default");
+    resolve_attention(r, v);
     v->loss = enumerated(r, KEY_LOSS, k->loss, v->loss, "the software's default");
     if (orr_resolve_stated(r, KEY_DISPATCH)) {
         v->dispatch = k->dispatch;

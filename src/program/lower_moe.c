@@ -80,6 +80,13 @@ static void add_expert_tp(orr_builder *b, bool out) {
     orr_add_comm(b, ORR_PHASE_FORWARD, comm);
     comm.kind = out ? ORR_REDUCE_SCATTER : ORR_ALL_GATHER;
     orr_add_comm(b, ORR_PHASE_INPUT_GRAD, comm);
+    if (split->etp > 1 && b->key->variant.expert_tp_by_width) { /* read and written once each way */
+        double bytes = 4 * (double)(b->size.rows * b->size.expert_h);
+        orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_EXPERT_TP, ORR_CLASS_ELEMENTWISE,
+                       ORR_MEMOP_PERMUTE, bytes, 1);
+        orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_EXPERT_TP, ORR_CLASS_ELEMENTWISE,
+                       ORR_MEMOP_PERMUTE, bytes, 1);
+    }
 }
 
 static void add_router(orr_builder *b) {

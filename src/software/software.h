@@ -94,7 +94,8 @@ typedef struct orr_variant {
     uint8_t norm_square;     /* an eager RMSNorm keeps the fp32 square as well (PyTorch 1) */
     uint8_t recompute_stops; /* a recomputation ends with the last tensor that the backward needs */
     uint8_t fused_casts;     /* quantising is part of the kernel that makes the values */
-    uint8_t reserved[3];
+    uint8_t expert_tp_by_width; /* expert TP cuts rows: a pass puts the pieces side by side */
+    uint8_t reserved[2];
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).
@@ -110,14 +111,15 @@ typedef struct orr_software {
     uint8_t p2p_overlap;         /* interleaved schedules overlap p2p */
     uint8_t p2p_scatter;         /* TP ranks send a share of the activation each and gather it */
     uint8_t dp_overlap_grads, dp_overlap_params;
-    uint8_t dp_overlap_unsharded; /* plain all-reduces overlap where sharded ones do not */
-    uint8_t post_validation;      /* zero-bubble steps begin before all ranks have ended */
-    uint8_t graphs;               /* orr_graphs */
-    uint8_t grads_live;           /* parameter gradients persist: memory moment D */
-    uint8_t optimizer_foreach;    /* temporaries of a whole shard at the step */
-    uint8_t gathers_matrices;     /* sharded parameters are gathered weight by weight */
-    uint8_t param_bytes;          /* resident parameter: 2, or 4 for fp32 shards */
-    uint8_t known;                /* 0: the default for unknown software, wide intervals */
+    uint8_t dp_overlap_unsharded;  /* plain all-reduces overlap where sharded ones do not */
+    uint8_t post_validation;       /* zero-bubble steps begin before all ranks have ended */
+    uint8_t graphs;                /* orr_graphs */
+    uint8_t grads_live;            /* parameter gradients persist: memory moment D */
+    uint8_t optimizer_foreach;     /* temporaries of a whole shard at the step */
+    uint8_t gathers_matrices;      /* sharded parameters are gathered weight by weight */
+    uint8_t blackwell_unfused_mla; /* no fused attention trains keys wider than values there */
+    uint8_t param_bytes;           /* resident parameter: 2, or 4 for fp32 shards */
+    uint8_t known;                 /* 0: the default for unknown software, wide intervals */
     uint8_t assumed;
     uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
     uint32_t refuses;         /* orr_refusal bits */

@@ -101,6 +101,10 @@ static const orr_field variant_fields[] = {
          "product of a layer."),
     FLAG("fused_casts", variant.fused_casts,
          "Inputs are quantised by the kernel that makes them: their 16-bit values are not read."),
+    FLAG(
+        "expert_tp_by_width", variant.expert_tp_by_width,
+        "Between ranks of expert TP each row is cut along its width: a pass over what was gathered "
+        "puts the pieces side by side, another takes them apart."),
     FLAG("probs_in_activation", variant.probs_in_activation,
          "MoE probabilities are applied before the second matmul."),
     FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),
@@ -140,6 +144,9 @@ static const orr_field switch_fields[] = {
     WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
     FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),
     FLAG("optimizer_foreach", optimizer_foreach, "Temporaries of a whole shard at the step."),
+    FLAG("blackwell_unfused_mla", blackwell_unfused_mla,
+         "On Blackwell no fused attention trains keys that are wider than values: scores are "
+         "written out."),
     FLAG("gathers_matrices", gathers_matrices,
          "Sharded parameters are gathered and reduced weight by weight, not layer by layer."),
     WORD("param_bytes", param_bytes, bytes_words, "2",

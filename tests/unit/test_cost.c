@@ -99,6 +99,22 @@ static void assumptions_are_marked(void **state) {
     assert_true(assumed.relerr_frac >= 0.2);
 }
 
+/* One group is a plain product; several run at their architecture's share, and cost a launch each
+ * unless a whole iteration is captured. */
+static void one_group_is_a_plain_product(void **state) {
+    (void)state;
+    static const char *const devices[] = {"h100", "b200", "mi300x", "mi355x"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        const orr_cost_table *table = table_of(devices[i], 8, "megatron-core");
+        orr_op plain = gemm_op(8192, 4096, 4096, ORR_BF16), grouped = plain;
+        grouped.kind = ORR_OP_GROUPED_GEMM;
+        double one = orr_cost_op(table, &plain).time_s;
+        assert_true(orr_cost_op(table, &grouped).time_s == one);
+        plain.shape.gemm.batch = grouped.shape.gemm.batch = 2;
+        assert_true(orr_cost_op(table, &grouped).time_s > 1.1 * orr_cost_op(table, &plain).time_s);
+    }
+}
+
 static void collectives_know_where_a_group_lies(void **state) {
     (void)state;
     const orr_cost_table *table = table_of("h100", 64, "megatron-core");
@@ -203,6 +219,7 @@ int main(void) {
         cmocka_unit_test(sweeps_replace_the_fabric),
         cmocka_unit_test(every_accelerator_is_priced),
         cmocka_unit_test(assumptions_are_marked),
+        cmocka_unit_test(one_group_is_a_plain_product),
         cmocka_unit_test(collectives_know_where_a_group_lies),
         cmocka_unit_test(mesh_links_add_up),
         cmocka_unit_test(software_shapes_memory_ops),

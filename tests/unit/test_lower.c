@@ -262,6 +262,29 @@ static void plain_permutations_move_more(void **state) {
     orr_arena_free(l.arena);
 }
 
+/* Rows cut along their width are put together after a gather and taken apart before a sum. */
+static void rows_cut_by_width_are_joined(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    orr_plan *plan = &f.resolved.plan;
+    plan->split.tp = plan->split.etp = 2;
+    plan->variant.expert_tp_by_width = 1;
+    lowered l = lower_layer(plan, &f.kind[0]);
+    const orr_op *fc1 = find_op(l.object, 0, ORR_OP_GROUPED_GEMM, "moe.experts.fc1");
+    double rows = (double)(fc1->shape.gemm.m * fc1->shape.gemm.batch);
+    for (int lane = 0; lane < 2; lane++) {
+        const orr_op *pass = find_op(l.object, lane, ORR_OP_MEMORY, "moe.experts.tp");
+        assert_non_null(pass);
+        assert_true(pass->bytes == 4 * rows * 4096);
+    }
+    orr_arena_free(l.arena);
+    plan->split.etp = 1;
+    l = lower_layer(plan, &f.kind[0]);
+    assert_null(find_op(l.object, 0, ORR_OP_MEMORY, "moe.experts.tp"));
+    orr_arena_free(l.arena);
+}
+
 static void shared_experts_run_beside(void **state) {
     (void)state;
     fixture f;
@@ -428,6 +451,7 @@ int main(void) {
         cmocka_unit_test(compiled_shapes_hold_the_worst_case),
         cmocka_unit_test(recomputations_stop_where_nothing_reads),
         cmocka_unit_test(plain_permutations_move_more),
+        cmocka_unit_test(rows_cut_by_width_are_joined),
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),

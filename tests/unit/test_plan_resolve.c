@@ -372,6 +372,32 @@ static void merged_keys_do_not_contradict(void **state) {
     assert_int_equal(r.plan.batch.micro_batches, 8);
 }
 
+/* Keys wider than values had no fused backward on Blackwell for a while. */
+static void attention_falls_back_where_no_kernel_is(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *hardware, *software;
+        uint8_t kernel;
+    } cases[] = {
+        {"deepseek-v3", "gb200", "megatron-core-2025-early", ORR_KERNEL_UNFUSED},
+        {"deepseek-v3", "h100", "megatron-core-2025-early", ORR_KERNEL_FLASH},
+        {"deepseek-v3", "gb200", "megatron-core-2025", ORR_KERNEL_FLASH},
+        {"llama-3-8b", "gb200", "megatron-core-2025-early", ORR_KERNEL_FLASH},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "model: %s\nhardware: %s\nsoftware: %s\ngpus: 64\ngbs: 64\n", cases[i].model,
+                       cases[i].hardware, cases[i].software);
+        orr_resolved r = resolve(text);
+        assert_int_equal(r.plan.variant.attention, cases[i].kernel);
+        assert_string_equal(assumed(&r, "attention"),
+                            cases[i].kernel == ORR_KERNEL_FLASH ? "flash" : "unfused");
+        (void)strncat(text, "attention: flash\n", sizeof text - strlen(text) - 1);
+        assert_int_equal(resolve(text).plan.variant.attention, ORR_KERNEL_FLASH);
+    }
+}
+
 static void every_key_is_described(void **state) {
     (void)state;
     orr_tree *fields = orr_plan_fields(arena);
@@ -397,6 +423,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_null_err_is_fine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(written_plans_resolve_to_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(merged_keys_do_not_contradict, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(attention_falls_back_where_no_kernel_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_key_is_described, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
