@@ -15,6 +15,7 @@ typedef struct orr_fabric {
     double base_s;          /* start of a collective that leaves the scale-up domain */
     double hop_s;           /* each further domain in it */
     double peer_hop_s;      /* each further rank inside a domain in it */
+    double tree_hop_s;      /* each level of a tree of domains, up or down; 0: 1.5 x hop_s */
     double ring_ranks; /* ring length at which half of the bandwidth is left; 0: does not fall */
     double p2p_efficiency_frac, p2p_base_s; /* send/receive across domains */
     uint8_t assumed;

@@ -44,6 +44,8 @@ static const orr_field fields[] = {
     SECONDS("base_s", f.base_s, "20us", "Start of a collective that leaves the scale-up domain."),
     SECONDS("hop_s", f.hop_s, "12us", "Each further domain in a collective."),
     SECONDS("peer_hop_s", f.peer_hop_s, "2us", "Each further rank inside a domain."),
+    SECONDS("tree_hop_s", f.tree_hop_s, "0",
+            "Each level of a tree of domains, up or down; 0: 1.5 times hop_s."),
     {.name = "ring_ranks",
      .type = ORR_FIELD_REAL,
      .offset = AT(f.ring_ranks),

@@ -36,8 +36,8 @@ double orr_rails_tree_s(const orr_rails *rails, double bytes) {
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
     double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
-    double hops =
-        2 * depth * HOP_FACTOR * rails->hop_s + 2 * (rails->inner - 1) * rails->peer_hop_s;
+    double level = rails->tree_hop_s > 0 ? rails->tree_hop_s : HOP_FACTOR * rails->hop_s;
+    double hops = 2 * depth * level + 2 * (rails->inner - 1) * rails->peer_hop_s;
     return rails->base_s + hops + wire / (BUS_FRAC * bus_Bps);
 }
 

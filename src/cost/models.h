@@ -203,6 +203,7 @@ typedef struct orr_rails {
     double inner_Bps; /* bus bandwidth inside a domain */
     double nic_Bps;   /* attained, per rank, one direction */
     double base_s, hop_s, peer_hop_s;
+    double tree_hop_s;  /* a level of a tree; 0: 1.5 x hop_s */
     double stall_ranks; /* ring length at which stalls halve the bandwidth; 0: none */
 } orr_rails;
 

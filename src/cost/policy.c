@@ -182,6 +182,7 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
                        .base_s = fabric->base_s * sweep->start_factor,
                        .hop_s = fabric->hop_s * sweep->start_factor,
                        .peer_hop_s = fabric->peer_hop_s * sweep->start_factor,
+                       .tree_hop_s = fabric->tree_hop_s * sweep->start_factor,
                        .stall_ranks = fabric->ring_ranks};
     if (group.inner > 1) {
         rails.inner_Bps =

@@ -39,7 +39,7 @@ typedef struct orr_projection {
     double model_flops_per_s_per_gpu; /* model_causal convention */
     double mfu_frac;
     double provenance_s[ORR_PROVENANCE_COUNT];
-    double anchor_factor; /* on compute; 1 without an anchor */
+    double anchor_factor; /* on compute and launches; 1 without an anchor */
     uint32_t slowest_rank;
     orr_memory memory;
 } orr_projection;
@@ -83,7 +83,8 @@ typedef enum orr_ablation {
 /* For all projections of an engine that has made none yet. */
 void orr_engine_without(orr_engine *engine, uint32_t effects);
 
-/* A measured run that corrects its neighbours by one factor on compute. All zero means none. */
+/* A measured run that corrects its neighbours by one factor on compute and host floors. All zero
+ * means none. */
 typedef struct orr_anchor {
     double tokens_per_s_per_gpu;
     uint32_t gpus;            /* of the measured run */

@@ -72,13 +72,24 @@ static double wire_bytes(const orr_resolved *resolved) {
     return stated > 0 ? stated : (double)resolved->plan.numeric.grad_bytes;
 }
 
+/* Gradients of so many parameters, bucket by bucket: each pays the latency of a collective. */
+static exchange reduce_buckets(const orr_resolved *resolved, const orr_cost_table *table,
+                               orr_collective kind, double params, orr_group group) {
+    double bucket = resolved->software->reduce_bucket_bytes, count = 1;
+    if (bucket > 0 && resolved->plan.shard.kind == ORR_SHARD_NONE) {
+        count = orr_max_f64(1, ceil(2 * params / bucket));
+    }
+    exchange one = collective(table, kind, wire_bytes(resolved) * params / count, group);
+    return (exchange){count * one.time_s, count * one.error_s, one.provenance};
+}
+
 static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table *table,
                               const groups *g, const orr_params *params) {
     bool scatter = resolved->plan.shard.kind != ORR_SHARD_NONE;
     orr_collective kind = scatter ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE;
     double bytes = wire_bytes(resolved);
-    exchange dense = collective(table, kind, bytes * (double)params->dense, g->dense);
-    exchange expert = collective(table, kind, bytes * (double)params->expert, g->expert);
+    exchange dense = reduce_buckets(resolved, table, kind, (double)params->dense, g->dense);
+    exchange expert = reduce_buckets(resolved, table, kind, (double)params->expert, g->expert);
     exchange across = collective(
         table, ORR_ALL_REDUCE,
         g->dense.size == 0 ? 0 : bytes * (double)params->dense / g->dense.size, g->replicas);
@@ -185,8 +196,11 @@ static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table 
         shard = dense / orr_plan_dense_shards(&resolved->plan) +
                 expert / orr_max_u32(1, orr_plan_expert_shards(&resolved->plan));
     }
-    double bytes =
-        software->optimizer_shard_bytes * shard + software->optimizer_local_bytes * local;
+    double per_local = software->optimizer_local_bytes;
+    if (sharded && resolved->plan.shard.dp > 1) {
+        per_local += software->gather_copy_bytes;
+    }
+    double bytes = software->optimizer_shard_bytes * shard + per_local * local;
     return orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
 }
 

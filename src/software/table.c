@@ -198,6 +198,12 @@ static const orr_field time_fields[] = {
     SECONDS(step_s, "Constant of a step."),
     BYTES(optimizer_shard_bytes, "0", "Traffic of the step per parameter of the local shard."),
     BYTES(optimizer_local_bytes, "0", "And per local parameter: norm, zeroing."),
+    BYTES(gather_copy_bytes, "0",
+          "Traffic of copies into and out of the buffers of a parameter gather, per local "
+          "parameter."),
+    BYTES(reduce_bucket_bytes, "0",
+          "Bytes of 16-bit gradients that one reduction of plain data parallelism covers; 0: those "
+          "of a chunk."),
     BYTES(accumulate_bytes, "0", "Unfused accumulation, per parameter and micro-batch."),
     BYTES(grad_wire_bytes, "0", "Reduced bytes per parameter; 0: the gradient's own size."),
     REAL(straggler_frac, 1, "0", "Standard deviation between ranks: all wait for the slowest."),

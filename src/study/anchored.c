@@ -14,24 +14,30 @@ typedef struct entry {
     double batch; /* gbs / GPUs, or gbs */
 } entry;
 
+/* What a run is apart from its scale. */
+static orr_plan unscaled(const orr_judged *row) {
+    orr_plan plan;
+    memcpy(&plan, &row->resolved->plan, sizeof plan); /* padding too: it is compared */
+    plan.gpus = plan.gbs = plan.batch.micro_batches = plan.shard.dp = 0;
+    plan.layout = NULL;
+    return plan;
+}
+
 static int compare_group(const entry *a, const entry *b) {
     const orr_run *x = a->row->run, *y = b->row->run;
-    const char *const tx[] = {x->source, x->model, x->gpu, x->sharding, x->recompute, x->precision};
-    const char *const ty[] = {y->source, y->model, y->gpu, y->sharding, y->recompute, y->precision};
+    const char *const tx[] = {x->source, x->model, x->gpu, a->row->software};
+    const char *const ty[] = {y->source, y->model, y->gpu, b->row->software};
     for (size_t i = 0; i < sizeof tx / sizeof *tx; i++) {
         int order = strcmp(tx[i], ty[i]);
         if (order != 0) {
             return order;
         }
     }
-    const double nx[] = {x->seq_len, x->mbs, a->batch, x->tp, x->pp, x->vpp, x->ep, x->cp};
-    const double ny[] = {y->seq_len, y->mbs, b->batch, y->tp, y->pp, y->vpp, y->ep, y->cp};
-    for (size_t i = 0; i < sizeof nx / sizeof *nx; i++) {
-        if (fabs(nx[i] - ny[i]) > 1e-9 * fmax(fabs(nx[i]), fabs(ny[i]))) {
-            return nx[i] < ny[i] ? -1 : 1;
-        }
+    if (fabs(a->batch - b->batch) > 1e-9 * fmax(fabs(a->batch), fabs(b->batch))) {
+        return a->batch < b->batch ? -1 : 1;
     }
-    return 0;
+    orr_plan p = unscaled(a->row), q = unscaled(b->row);
+    return memcmp(&p, &q, sizeof p);
 }
 
 static int by_group(const void *a, const void *b) {
@@ -52,7 +58,25 @@ typedef struct pairs {
     uint32_t count, covered;
     const char *scaling;
     orr_residual *residual;
+    orr_tree *list;
 } pairs;
+
+static void write_pair(orr_arena *arena, const orr_judged *anchor, const orr_judged *row,
+                       const orr_projection *projection, orr_tree *list) {
+    orr_tree *map = orr_tree_new_map(arena);
+    orr_tree_put_int(arena, map, "index", row->run->index);
+    orr_tree_put_int(arena, map, "anchor", anchor->run->index);
+    orr_tree_put_text(arena, map, "source", row->run->source);
+    orr_tree_put_text(arena, map, "model", row->run->model);
+    orr_tree_put_int(arena, map, "gpus", (int64_t)row->run->num_gpus);
+    orr_tree_put_int(arena, map, "anchor_gpus", (int64_t)anchor->run->num_gpus);
+    orr_tree_put_real(arena, map, "measured", row->measured);
+    orr_tree_put_real(arena, map, "anchor_measured", anchor->measured);
+    orr_tree_put_real(arena, map, "projected", projection->tokens_per_s_per_gpu);
+    orr_tree_put_real(arena, map, "error", projection->tokens_per_s_per_gpu / row->measured - 1);
+    orr_tree_put_real(arena, map, "compute_factor", projection->anchor_factor);
+    (void)orr_tree_push(arena, list, map);
+}
 
 static orr_status judge_pair(orr_engine *engine, orr_arena *arena, const orr_judged *anchor,
                              const orr_judged *row, pairs *out, orr_err *err) {
@@ -70,6 +94,7 @@ static orr_status judge_pair(orr_engine *engine, orr_arena *arena, const orr_jud
     out->null[i] = fabs(anchor->measured / row->measured - 1);
     out->width[i] = (projection.high - projection.low) / projection.tokens_per_s_per_gpu;
     out->covered += row->measured >= projection.low && row->measured <= projection.high;
+    write_pair(arena, anchor, row, &projection, out->list);
     return ORR_OK;
 }
 
@@ -83,6 +108,7 @@ static orr_tree *write_pairs(orr_arena *arena, pairs *p) {
     orr_tree_put_real(arena, map, "skill", null > 0 ? 1 - error / null : 0);
     orr_tree_put_real(arena, map, "coverage_90", p->count == 0 ? 0 : (double)p->covered / p->count);
     orr_tree_put_real(arena, map, "width_90", orr_median(p->width, p->count));
+    (void)orr_tree_put(arena, map, "rows", p->list);
     return map;
 }
 
@@ -104,7 +130,8 @@ static orr_status judge(orr_engine *engine, orr_arena *arena, const orr_judged *
                .null = ORR_NEW_ARRAY(arena, double, n),
                .width = ORR_NEW_ARRAY(arena, double, n),
                .scaling = kind == WEAK ? "weak" : "strong",
-               .residual = residuals + *residual_count};
+               .residual = residuals + *residual_count,
+               .list = orr_tree_new_list(arena)};
     for (uint32_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && compare_group(&sorted[i], &sorted[end]) == 0; end++) {
             if (sorted[end].row->run->num_gpus > sorted[i].row->run->num_gpus) {

@@ -25,7 +25,7 @@ typedef struct orr_timeline_mode {
     uint32_t overlap;       /* orr_overlap_bit bits */
     uint32_t checkpointed;  /* 1: the whole layer is recomputed */
     uint32_t host_bound_tp; /* tp where TP, pipeline and several nodes slow the host, else 0 */
-    double compute_factor;  /* multiplies compute (an anchor's correction), 1: as priced */
+    double compute_factor;  /* on compute and host floors (an anchor's correction), 1: as priced */
 } orr_timeline_mode;
 
 /* Times of one object, one micro-batch. Pure. */

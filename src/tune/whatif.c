@@ -55,6 +55,7 @@ static const orr_cluster *changed(orr_arena *arena, const orr_cluster *from, fig
         fabric->base_s *= factor;
         fabric->hop_s *= factor;
         fabric->peer_hop_s *= factor;
+        fabric->tree_hop_s *= factor;
         fabric->p2p_base_s *= factor;
         cluster->fabric = fabric;
     }

@@ -199,6 +199,12 @@ static void rails_follow_the_nics(void **state) {
     rails.domains = 128;
     assert_true(orr_rails_tree_s(&rails, 1e5) < orr_rails_ring_s(&rails, 1e5, true));
     assert_true(orr_rails_tree_s(&rails, 4e10) > orr_rails_ring_s(&rails, 4e10, true));
+    /* a tree of its own latency */
+    double usual = orr_rails_tree_s(&rails, 1e5);
+    rails.tree_hop_s = 1.5 * rails.hop_s;
+    assert_true(fabs(orr_rails_tree_s(&rails, 1e5) - usual) < 1e-15);
+    rails.tree_hop_s = rails.hop_s / 2;
+    assert_true(fabs(usual - orr_rails_tree_s(&rails, 1e5) - 2 * 7 * rails.hop_s) < 1e-12);
     /* an all-to-all is bound by each rank's own NIC */
     double direct = orr_rails_all_to_all_s(&rails, 1e9, 127. / 128);
     assert_true(direct > 127. / 128 * 1e9 / 42.5e9);

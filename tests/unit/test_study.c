@@ -256,6 +256,12 @@ static void anchors_are_not_scored(void **state) {
     double error = real(result, "anchored.weak.median_abs_err");
     double null = real(result, "anchored.weak.null_median_abs_err");
     assert_true(close_to(real(result, "anchored.weak.skill"), 1 - error / null));
+    const orr_tree *pairs = orr_tree_path(result, "anchored.weak.rows");
+    assert_int_equal(orr_tree_size(pairs), (size_t)real(result, "anchored.weak.pairs"));
+    const orr_tree *pair = orr_tree_at(pairs, 0);
+    assert_true(real(pair, "gpus") > real(pair, "anchor_gpus"));
+    assert_true(
+        close_to(real(pair, "error"), real(pair, "projected") / real(pair, "measured") - 1));
     orr_arena_free(arena);
 }
 

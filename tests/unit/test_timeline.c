@@ -126,7 +126,16 @@ static void the_host_is_a_floor_unless_graphs_are_captured(void **state) {
     near(times_of(&software, &plain).phase[ORR_PHASE_FORWARD].host_s, 0);
 }
 
-static void an_anchor_scales_compute_alone(void **state) {
+static void an_anchor_scales_what_the_host_needs(void **state) {
+    (void)state;
+    make_layer(ORR_CLASS_TP);
+    orr_software software = {.host_fwd_s = 20};
+    orr_timeline_mode mode = plain;
+    mode.compute_factor = 2;
+    near(times_of(&software, &mode).phase[ORR_PHASE_FORWARD].total_s, 40);
+}
+
+static void an_anchor_leaves_communication_alone(void **state) {
     (void)state;
     make_layer(ORR_CLASS_TP);
     orr_software software = {0};
@@ -146,7 +155,8 @@ int main(void) {
         cmocka_unit_test(sharded_layers_hide_gathers_and_slow_down),
         cmocka_unit_test(recompute_repeats_what_it_names),
         cmocka_unit_test(the_host_is_a_floor_unless_graphs_are_captured),
-        cmocka_unit_test(an_anchor_scales_compute_alone),
+        cmocka_unit_test(an_anchor_leaves_communication_alone),
+        cmocka_unit_test(an_anchor_scales_what_the_host_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

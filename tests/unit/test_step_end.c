@@ -1,0 +1,81 @@
+/* What the end of a step costs: gradients in buckets, copies around a gather. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "orrery/orrery.h"
+
+#include <math.h>
+
+/* A profile that differs from nanotron's in one line; a path to it. */
+static void write_profile(const char *path, const char *line) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "like: nanotron\nsource: a test\ntime:\n  %s\n", line) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static double slice(const char *line, const char *sharding, const char *name) {
+    static const char *const path = "test_step_end.yaml";
+    static const char *const keys[][2] = {{"model", "llama-3.1-8b"},
+                                          {"hardware", "h100"},
+                                          {"fabric", "efa-congested"},
+                                          {"gpus", "64"},
+                                          {"tp", "4"},
+                                          {"gbs", "64"},
+                                          {"seq", "4096"},
+                                          {"mbs", "1"},
+                                          {"software", path}};
+    orr_arena *arena = orr_arena_new();
+    orr_ctx *ctx = NULL; /* a new one: contexts read a file once */
+    assert_int_equal(orr_ctx_new(NULL, &ctx, NULL), ORR_OK);
+    write_profile(path, line);
+    orr_tree *args = orr_tree_new_map(arena), *envelope = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        orr_tree_put_text(arena, args, keys[i][0], keys[i][1]);
+    }
+    orr_tree_put_text(arena, args, "sharding", sharding);
+    assert_int_equal(orr_call(ctx, "project", args, arena, &envelope, NULL), ORR_OK);
+    assert_int_equal(remove(path), 0);
+    const orr_tree *breakdown = orr_tree_path(envelope, "result.breakdown");
+    double time_s = orr_tree_real(orr_tree_get(breakdown, name), NAN);
+    orr_ctx_free(ctx);
+    orr_arena_free(arena);
+    return time_s;
+}
+
+static void buckets_pay_latency_each(void **state) {
+    (void)state;
+    double before = 0;
+    static const char *const lines[] = {"reduce_bucket_bytes: 0", "reduce_bucket_bytes: 100MiB",
+                                        "reduce_bucket_bytes: 25MiB"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        double dp = slice(lines[i], "none", "dp_s");
+        assert_true(dp > before);
+        before = dp;
+    }
+    /* sharded gradients go at once */
+    assert_true(slice(lines[0], "zero1", "dp_s") == slice(lines[2], "zero1", "dp_s"));
+}
+
+static void gathers_of_lists_are_copied(void **state) {
+    (void)state;
+    static const char *const without = "gather_copy_bytes: 0", *const with =
+                                                                   "gather_copy_bytes: 80";
+    assert_true(slice(with, "zero1", "optimizer_s") > 2 * slice(without, "zero1", "optimizer_s"));
+    assert_true(slice(with, "none", "optimizer_s") == slice(without, "none", "optimizer_s"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_pay_latency_each),
+        cmocka_unit_test(gathers_of_lists_are_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
