@@ -217,7 +217,8 @@ static bool is_superseded(const orr_tree *fits, const orr_tree *record) {
         bool same = strcmp(text_at(other, "device"), text_at(record, "device")) == 0 &&
                     strcmp(text_at(other, "op"), text_at(record, "op")) == 0 &&
                     orr_tree_int(orr_tree_get(other, "ranks"), 0) ==
-                        orr_tree_int(orr_tree_get(record, "ranks"), 0);
+                        orr_tree_int(orr_tree_get(record, "ranks"), 0) &&
+                    orr_tree_int(orr_tree_get(other, "nodes"), 1) == 1;
         if (same && is_library(other) &&
             strcmp(text_at(other, "library"), text_at(record, "library")) > 0) {
             return true;
@@ -230,7 +231,8 @@ static bool needed_by_steps(const orr_tree *fits, const char *class, const orr_t
     if (strcmp(class, "gemm") == 0) {
         return strcmp(text_at(record, "scheme"), "bf16") == 0;
     }
-    return strcmp(class, "collectives") == 0 && is_library(record) && !is_superseded(fits, record);
+    return strcmp(class, "collectives") == 0 && is_library(record) &&
+           orr_tree_int(orr_tree_get(record, "nodes"), 1) == 1 && !is_superseded(fits, record);
 }
 
 static orr_tree *copy_record(orr_arena *arena, const orr_tree *record) {
@@ -253,16 +255,22 @@ static orr_tree *copy_record(orr_arena *arena, const orr_tree *record) {
 
 /* Records stand by device and kind, whatever the order of the table's rows. */
 static int record_order(const orr_tree *a, const orr_tree *b) {
-    static const char *const keys[] = {"device", "scheme", "kernel", "library", "op"};
+    static const char *const keys[] = {"device", "scheme", "kernel", "library", "op", "system"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         int order = strcmp(text_at(a, keys[i]), text_at(b, keys[i]));
         if (order != 0) {
             return order;
         }
     }
-    int64_t x = orr_tree_int(orr_tree_get(a, "ranks"), 0);
-    int64_t y = orr_tree_int(orr_tree_get(b, "ranks"), 0);
-    return (x > y) - (x < y);
+    static const char *const counts[] = {"ranks", "nodes"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int64_t x = orr_tree_int(orr_tree_get(a, counts[i]), 0);
+        int64_t y = orr_tree_int(orr_tree_get(b, counts[i]), 0);
+        if (x != y) {
+            return x > y ? 1 : -1;
+        }
+    }
+    return 0;
 }
 
 /* The records of a list, sorted; equal ones keep their order. */

@@ -1,5 +1,5 @@
-/* One pipe for every system, library, operation and number of ranks, and what kriging over it and
- * its relatives says beyond. */
+/* Constants of every system, library, operation and number of ranks and hosts, and what kriging
+ * over its rows and those of its relatives says beyond. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "calibrate/calibrate_int.h"
 #include "calibrate/kriging.h"
 
-enum { FOLDS = 6, LEAST_ROWS = 4, MOST_SAMPLES = 1000 };
+enum { FOLDS = 6, LEAST_ROWS = 4, LEAST_ROWS_ACROSS = 2, MOST_SAMPLES = 1000 };
 /* Chosen once, by the errors of rows left out of all fits together. */
 static const orr_kriging KRIGING = {.smooth = 0.3,
                                     .smooth_octaves = 2,
@@ -23,13 +23,14 @@ static const double ALIKE_LINKS = 1.1; /* bandwidths further apart are of other 
 
 typedef struct collective_sample {
     orr_sample head;
-    double wire_bytes;
+    double wire_bytes, nodes;
 } collective_sample;
+static const char ONE_NODE[] = "1"; /* a bin's scheme: on how many hosts */
 
 /* A bin as kriging sees it: its place among all, whose rows are its relatives'. */
 typedef struct member {
     orr_bins *bins;
-    const orr_message *pipe; /* [bins->count], fitted */
+    const orr_message *message; /* [bins->count], fitted */
     uint32_t own;
 } member;
 
@@ -52,13 +53,6 @@ static double collective_model(const void *constants, const void *sample, const 
                               ((const collective_sample *)sample)->wire_bytes);
 }
 
-/* The first words: "custom vllm_graph" and "custom sglang_graph", "NCCL 2.28.9" and "NCCL 2.29.2".
- */
-static bool same_library(const char *a, const char *b) {
-    size_t length = strcspn(a, " ");
-    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
-}
-
 static double alike(const void *user, uint32_t a, uint32_t b) {
     const member *m = (const member *)user;
     const orr_bin *x = &m->bins->bin[a], *y = &m->bins->bin[b];
@@ -67,21 +61,28 @@ static double alike(const void *user, uint32_t a, uint32_t b) {
         return 1;
     }
     double links = fabs(log(p->link_Bps / q->link_Bps));
-    if (x->flag != y->flag || strcmp(x->scheme, y->scheme) != 0 || p->arch != q->arch ||
-        p->topology != q->topology || links > log(ALIKE_LINKS)) {
+    bool across = strcmp(x->scheme, ONE_NODE) != 0; /* no two networks are alike */
+    if ((across && strcmp(x->device, y->device) != 0) || x->flag != y->flag ||
+        strcmp(x->scheme, y->scheme) != 0 || p->arch != q->arch || p->topology != q->topology ||
+        links > log(ALIKE_LINKS)) {
         return 0;
     }
     return (strcmp(x->device, y->device) == 0 ? 1 : ALIKE_DEVICE) *
-           (strcmp(x->kernel, y->kernel) == 0    ? 1
-            : same_library(x->kernel, y->kernel) ? ALIKE_VERSION
-                                                 : ALIKE_LIBRARY);
+           (strcmp(x->kernel, y->kernel) == 0        ? 1
+            : orr_same_library(x->kernel, y->kernel) ? ALIKE_VERSION
+                                                     : ALIKE_LIBRARY);
+}
+
+static bool is_fitted(const orr_bin *bin) {
+    bool across = strcmp(bin->scheme, ONE_NODE) != 0;
+    return bin->accelerator != NULL && bin->count >= (across ? LEAST_ROWS_ACROSS : LEAST_ROWS);
 }
 
 static void add_rows(const member *m, uint32_t index, orr_krige_row *row, size_t *count) {
     const orr_bin *bin = &m->bins->bin[index];
     const collective_sample *sample = (const collective_sample *)bin->sample;
     for (size_t i = 0; i < bin->count && *count < ORR_KRIGE_MOST_ROWS; i++) {
-        double model = orr_message_time_s(&m->pipe[index], sample[i].wire_bytes);
+        double model = orr_message_time_s(&m->message[index], sample[i].wire_bytes);
         row[(*count)++] = (orr_krige_row){0.5 * sample[i].head.place[0],
                                           log(sample[i].head.time_s / model), index};
     }
@@ -99,8 +100,7 @@ static void remain(orr_arena *arena, const orr_fit_task *task,
     }
     for (uint32_t i = 0; i < m->bins->count; i++) {
         const orr_bin *bin = &m->bins->bin[i];
-        if (i != m->own && bin->accelerator != NULL && bin->count >= LEAST_ROWS &&
-            alike(m, i, m->own) > 0) {
+        if (i != m->own && is_fitted(bin) && alike(m, i, m->own) > 0) {
             add_rows(m, i, row, &used);
         }
     }
@@ -113,9 +113,9 @@ static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host"};
 static void put_record(orr_arena *arena, const member *m, const orr_fit_task *task,
                        orr_tree *fits) {
     const orr_bin *bin = &m->bins->bin[m->own];
-    const orr_message *pipe = &m->pipe[m->own];
+    const orr_message *message = &m->message[m->own];
     orr_validated validated;
-    orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, pipe, &validated);
+    orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, message, &validated);
     orr_tree *record = orr_tree_new_map(arena);
     orr_tree_put_text(arena, record, "device", bin->accelerator->name);
     orr_tree_put_text(arena, record, "system", bin->device);
@@ -123,30 +123,44 @@ static void put_record(orr_arena *arena, const member *m, const orr_fit_task *ta
     orr_tree_put_text(arena, record, "source", bin->source);
     orr_tree_put_text(arena, record, "op", orr_collective_name((orr_collective)(bin->flag & 255)));
     orr_tree_put_text(arena, record, "topology", TOPOLOGIES[bin->accelerator->topology]);
-    orr_tree_put_int(arena, record, "ranks", bin->flag >> 8);
+    const orr_accelerator *a = bin->accelerator;
+    double ranks = bin->flag >> 8, nodes = ((const collective_sample *)bin->sample)->nodes;
+    orr_tree_put_int(arena, record, "ranks", (int64_t)ranks);
+    if (nodes > 1) {
+        orr_tree_put_int(arena, record, "nodes", (int64_t)nodes);
+        orr_tree_put_int(arena, record, "domains",
+                         (int64_t)orr_collective_domains(a, ranks, nodes));
+        orr_put_rate(arena, record, "nic", a->nic_Bps);
+    }
     orr_tree_put_int(arena, record, "rows", (int64_t)bin->count);
-    orr_put_rate(arena, record, "link", bin->accelerator->link_Bps);
+    orr_put_rate(arena, record, "link", a->link_Bps);
     orr_put_errors(arena, record, &validated);
-    orr_put_parameters(arena, record, task, pipe);
-    orr_put_surface(arena, record, task, pipe);
+    orr_put_parameters(arena, record, task, message);
+    orr_put_surface(arena, record, task, message);
     orr_tree_push(arena, fits, record);
 }
 
 /* Twice: first the constants of all bins, then what remains of each beside its relatives. */
 static void fit_bins(orr_bins *bins, orr_tree *fits) {
-    orr_message *pipe = ORR_NEW_ARRAY(bins->arena, orr_message, bins->count + 1);
+    orr_message *message = ORR_NEW_ARRAY(bins->arena, orr_message, bins->count + 1);
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < bins->count; i++) {
             const orr_bin *bin = &bins->bin[i];
-            if (bin->accelerator == NULL || bin->count < LEAST_ROWS) {
+            if (!is_fitted(bin)) {
                 continue;
             }
+            const orr_accelerator *a = bin->accelerator;
+            double ranks = bin->flag >> 8;
+            double nodes = ((const collective_sample *)bin->sample)->nodes;
+            double bus_Bps = orr_across_bus_Bps((orr_collective)(bin->flag & 255), ranks,
+                                                orr_collective_domains(a, ranks, nodes), a->nic_Bps,
+                                                a->link_Bps);
             const orr_parameter parameter[] = {
                 PARAMETER("start_s", start_s, 12e-6, 1e-7, 1),
-                PARAMETER("rate_Bps", Bps, 0.8 * bin->accelerator->link_Bps, 1e6, 1e14),
+                PARAMETER("rate_Bps", Bps, 0.8 * bus_Bps, 1e6, 1e14),
                 PARAMETER("piece_s", piece_s, 5e-6, 1e-10, 1),
             };
-            const member m = {bins, pipe, i};
+            const member m = {bins, message, i};
             const orr_fit_task task = {.parameter = parameter,
                                        .parameter_count = sizeof parameter / sizeof *parameter,
                                        .constants_bytes = sizeof(orr_message),
@@ -157,7 +171,7 @@ static void fit_bins(orr_bins *bins, orr_tree *fits) {
                                        .user = &m,
                                        .remain = remain};
             if (pass == 0) {
-                (void)orr_robust_fit_most(&task, MOST_SAMPLES, &pipe[i]);
+                (void)orr_robust_fit_most(&task, MOST_SAMPLES, &message[i]);
             } else {
                 put_record(bins->arena, &m, &task, fits);
             }
@@ -170,11 +184,13 @@ orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_
     orr_kernel_row row;
     for (bool more = true; more;) {
         ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        if (!more || !(row.time_s > 0) || row.shape.collective.nodes > 1) {
+        if (!more || !(row.time_s > 0)) {
             continue;
         }
         uint32_t op = row.shape.collective.op, ranks = (uint32_t)row.shape.collective.ranks;
-        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, "", row.source, op | ranks << 8);
+        double nodes = row.shape.collective.nodes;
+        const char *hosts = orr_arena_format(bins->arena, "%.0f", nodes);
+        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, hosts, row.source, op | ranks << 8);
         if (bin != NULL) {
             collective_sample *sample = (collective_sample *)orr_bin_add(bins, bin);
             *sample = (collective_sample){
@@ -183,7 +199,8 @@ orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_
                          .block = orr_block_of(row.shape.collective.bytes, 0, 0),
                          .training = row.training},
                 .wire_bytes =
-                    orr_bus_factor((orr_collective)op, ranks) * row.shape.collective.bytes};
+                    orr_bus_factor((orr_collective)op, ranks) * row.shape.collective.bytes,
+                .nodes = nodes};
             orr_message_place(row.shape.collective.bytes, sample->head.place);
         }
     }

@@ -64,6 +64,14 @@ const char *orr_memop_name(orr_memop family) {
      .max = 1e16,                                                                                  \
      .unit = "bytes/s",                                                                            \
      .doc = (text)}
+#define USUAL_RATE(T, key, member, text)                                                           \
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .max = 1e16,                                                                                  \
+     .unit = "bytes/s",                                                                            \
+     .fallback = "0",                                                                              \
+     .doc = (text)}
 #define NUMBER(T, key, member, least, most, text)                                                  \
     {.name = (key),                                                                                \
      .type = ORR_FIELD_REAL,                                                                       \
@@ -273,8 +281,23 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .offset = AT(orr_collective_fit, ranks),
      .min = 2,
      .max = ORR_MAX_GPUS,
-     .doc = "Members, all in one scale-up domain."},
+     .doc = "Members."},
+    {.name = "nodes",
+     .type = ORR_FIELD_U32,
+     .offset = AT(orr_collective_fit, nodes),
+     .min = 1,
+     .max = ORR_MAX_GPUS,
+     .fallback = "1",
+     .doc = "Hosts that they lie on."},
+    {.name = "domains",
+     .type = ORR_FIELD_U32,
+     .offset = AT(orr_collective_fit, domains),
+     .min = 1,
+     .max = ORR_MAX_GPUS,
+     .fallback = "1",
+     .doc = "Scale-up domains that they lie in."},
     RATE(orr_collective_fit, "link", link_Bps, "All scale-up links of the device."),
+    USUAL_RATE(orr_collective_fit, "nic", nic_Bps, "Line rate of a member's network card."),
     NUMBER(orr_collective_fit, "error_small", error_small_frac, 0, 10,
            "Relative error, one sd, under 1 MB."),
     NUMBER(orr_collective_fit, "error_training", error_training_frac, 0, 10, "From 1 MB."),
@@ -302,9 +325,9 @@ static const orr_field COLLECTIVE_FIELDS[] = {
      .offset = AT(orr_collective_fit, rows),
      .fallback = "0",
      .doc = "Measurements behind it."},
-    SECONDS(orr_collective_fit, "start", pipe.start_s, "Of the smallest message."),
-    RATE(orr_collective_fit, "rate", pipe.Bps, "Bus bandwidth of the largest."),
-    SECONDS(orr_collective_fit, "piece", pipe.piece_s, "Each piece of a message."),
+    SECONDS(orr_collective_fit, "start", message.start_s, "Of the smallest message."),
+    RATE(orr_collective_fit, "rate", message.Bps, "Bus bandwidth of the largest."),
+    SECONDS(orr_collective_fit, "piece", message.piece_s, "Each piece of a message."),
     SURFACE(orr_collective_fit, surface_text),
 };
 static const orr_schema COLLECTIVE_SCHEMA = {"collective fit", COLLECTIVE_FIELDS,
@@ -485,6 +508,50 @@ static orr_status add_arch(orr_arena *arena, const orr_tree *record, orr_calibra
     return ORR_OK;
 }
 
+/* A system of the tables: an accelerator, and what is built otherwise than usual. */
+typedef struct site {
+    const char *device;
+    double nic_Bps, link_Bps; /* 0: as usual */
+    uint8_t topology;         /* 0: as usual, else one more than orr_topology */
+} site;
+static const char *const SITE_TOPOLOGIES[] = {"usual", "switched", "mesh", "torus", "host", NULL};
+static const orr_field SITE_FIELDS[] = {
+    {.name = "device",
+     .type = ORR_FIELD_TEXT,
+     .offset = AT(site, device),
+     .doc = "Catalog name of the accelerator."},
+    USUAL_RATE(site, "nic", nic_Bps, "Network bandwidth of one accelerator; 0: the usual."),
+    USUAL_RATE(site, "link", link_Bps, "Scale-up links of one accelerator; 0: the usual."),
+    {.name = "topology",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(site, topology),
+     .values = SITE_TOPOLOGIES,
+     .fallback = "usual",
+     .doc = "How its links are laid."},
+};
+static const orr_schema SITE_SCHEMA = {"system", SITE_FIELDS,
+                                       sizeof SITE_FIELDS / sizeof *SITE_FIELDS, false};
+
+static orr_status read_site(orr_arena *arena, const orr_tree *entry, const char *name, site *out,
+                            orr_err *err) {
+    *out = (site){.device = orr_tree_text(entry, name)};
+    return orr_tree_kind_of(entry) == ORR_TREE_MAP
+               ? orr_schema_read(&SITE_SCHEMA, arena, entry, out, NULL, err)
+               : ORR_OK;
+}
+
+/* Names of accelerators and systems; what is wrong with an entry is said now. */
+static orr_status add_devices(orr_arena *arena, const orr_tree *file, orr_calibration *into,
+                              orr_err *err) {
+    const orr_tree *names = orr_tree_get(file, "names");
+    for (size_t i = 0; i < orr_tree_size(names); i++) {
+        site s;
+        ORR_TRY(read_site(arena, orr_tree_at(names, i), orr_tree_key(names, i), &s, err));
+    }
+    into->devices = names;
+    return ORR_OK;
+}
+
 orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
                                orr_err *err) {
     static const struct {
@@ -500,8 +567,7 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
                    {"architecture", add_arch}};
     const orr_tree *name = orr_tree_get(file, "class");
     if (strcmp(orr_tree_text(name, ""), "devices") == 0) {
-        into->devices = orr_tree_get(file, "names");
-        return ORR_OK;
+        return add_devices(arena, file, into, err);
     }
     const orr_tree *fits = orr_tree_get(file, "fits");
     if (orr_tree_kind_of(fits) != ORR_TREE_LIST) {
@@ -684,12 +750,15 @@ static bool is_sibling(orr_arena *arena, const orr_accelerator *accelerator, con
            other->arch == accelerator->arch;
 }
 
-/* Of the same architecture and laid out alike. */
+/* Of the same architecture and laid out alike, with links of about the same bandwidth. */
+static const double NEAR_LINKS = 0.7; /* ln; a factor of two */
 static bool has_linked_sibling(orr_arena *arena, const orr_calibration *calibration,
                                const orr_accelerator *accelerator) {
     for (uint32_t i = 0; i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->topology == accelerator->topology && is_sibling(arena, accelerator, fit->device)) {
+        bool links = fabs(log(fit->link_Bps / accelerator->link_Bps)) < NEAR_LINKS;
+        if (links && fit->nodes <= 1 && fit->topology == accelerator->topology &&
+            is_sibling(arena, accelerator, fit->device)) {
             return true;
         }
     }
@@ -757,10 +826,17 @@ static orr_kin kin_of(double distance, bool same) {
 
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name) {
-    const char *known = orr_tree_text(orr_tree_get(calibration->devices, name), name);
+    site s;
     orr_accelerator *out = NULL;
-    bool path = strchr(known, '/') != NULL; /* a name of two parts, never a file */
-    return !path && orr_accelerator_find(arena, known, &out, NULL) == ORR_OK ? out : NULL;
+    if (read_site(arena, orr_tree_get(calibration->devices, name), name, &s, NULL) != ORR_OK ||
+        strchr(s.device, '/') != NULL || /* a name of two parts, never a file */
+        orr_accelerator_find(arena, s.device, &out, NULL) != ORR_OK) {
+        return NULL;
+    }
+    out->nic_Bps = s.nic_Bps > 0 ? s.nic_Bps : out->nic_Bps;
+    out->link_Bps = s.link_Bps > 0 ? s.link_Bps : out->link_Bps;
+    out->topology = s.topology > 0 ? (uint8_t)(s.topology - 1) : out->topology;
+    return out;
 }
 
 orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
@@ -953,24 +1029,21 @@ const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
     return best;
 }
 
-/* library NULL: what training uses, any NCCL or RCCL. */
-static bool library_fits(const orr_collective_fit *fit, const char *library) {
-    if (library != NULL) {
-        return strcmp(fit->library, library) == 0;
-    }
-    return strncmp(fit->library, "NCCL", 4) == 0 || strncmp(fit->library, "RCCL", 4) == 0;
+/* What training uses. */
+static bool serves_training(const orr_collective_fit *fit, orr_collective op) {
+    bool library = strncmp(fit->library, "NCCL", 4) == 0 || strncmp(fit->library, "RCCL", 4) == 0;
+    return library && fit->op == op && fit->nodes <= 1;
 }
 
 /* The device whose collectives stand for an accelerator's. */
 static const orr_collective_fit *collective_donor(const orr_calibration *calibration,
                                                   const orr_accelerator *accelerator,
-                                                  orr_collective op, const char *library,
-                                                  orr_kin *kin) {
+                                                  orr_collective op, orr_kin *kin) {
     const orr_collective_fit *best = NULL;
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->op != op || !library_fits(fit, library)) {
+        if (!serves_training(fit, op)) {
             continue;
         }
         bool same = orr_name_equal(fit->device, accelerator->name);
@@ -980,7 +1053,7 @@ static const orr_collective_fit *collective_donor(const orr_calibration *calibra
         if (distance < least) {
             least = distance;
             best = fit;
-            *kin = same ? ORR_KIN_SAME : distance < 0.7 ? ORR_KIN_ARCH : ORR_KIN_OTHER;
+            *kin = same ? ORR_KIN_SAME : distance < NEAR_LINKS ? ORR_KIN_ARCH : ORR_KIN_OTHER;
         }
     }
     return best;
@@ -988,15 +1061,13 @@ static const orr_collective_fit *collective_donor(const orr_calibration *calibra
 
 uint32_t orr_calibration_collective(const orr_calibration *calibration,
                                     const orr_accelerator *accelerator, orr_collective op,
-                                    const char *library,
                                     const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
                                     orr_kin *kin) {
-    const orr_collective_fit *donor = collective_donor(calibration, accelerator, op, library, kin);
+    const orr_collective_fit *donor = collective_donor(calibration, accelerator, op, kin);
     uint32_t count = 0;
     for (uint32_t i = 0; donor != NULL && i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->op != op || !library_fits(fit, library) ||
-            strcmp(fit->device, donor->device) != 0) {
+        if (!serves_training(fit, op) || strcmp(fit->device, donor->device) != 0) {
             continue;
         }
         /* a record of a newer library comes later and replaces the older one */

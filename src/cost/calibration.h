@@ -71,12 +71,13 @@ typedef struct orr_collective_fit {
     uint8_t op;       /* orr_collective */
     uint8_t topology; /* orr_topology of the device's links */
     uint8_t assumed;
-    uint32_t ranks;
+    uint32_t ranks, nodes; /* nodes 1: inside a scale-up domain */
+    uint32_t domains;      /* scale-up domains that the ranks lie in */
     uint32_t rows;
-    double link_Bps;                              /* the data sheet's */
+    double link_Bps, nic_Bps;                     /* the data sheet's, or the site's */
     double error_small_frac, error_training_frac; /* under and over 1 MB */
     double mape_all_frac, mape_training_frac, bias_frac;
-    orr_message pipe; /* its bandwidth is a bus bandwidth */
+    orr_message message; /* its bandwidth is a bus bandwidth */
     const char *surface_text;
     const orr_surface *surface; /* over bytes; NULL: none */
 } orr_collective_fit;
@@ -183,11 +184,10 @@ const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
                                              double *apart_frac);
 const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
                                          const orr_accelerator *accelerator, orr_kin *kin);
-/* Fits of one operation, by rank count; returns how many. library NULL: any NCCL or RCCL, the last
- * in the file where there are several of one rank count. */
+/* Fits of one operation inside a domain by any NCCL or RCCL, by rank count; returns how many. Of
+ * several of one rank count the last in the file. */
 uint32_t orr_calibration_collective(const orr_calibration *calibration,
                                     const orr_accelerator *accelerator, orr_collective op,
-                                    const char *library,
                                     const orr_collective_fit *out[ORR_MAX_RANK_POINTS],
                                     orr_kin *kin);
 
@@ -197,6 +197,13 @@ double *orr_arch_number(orr_arch_fit *arch, const char *name);
 /* Bus traffic by the bytes of orr_collective: 2(n-1)/n, (n-1)/n or 1. */
 double orr_bus_factor(orr_collective kind, double ranks);
 const char *orr_collective_name(orr_collective op);
+/* The first words are the same: "NCCL 2.28.9" and "NCCL 2.29.2". */
+bool orr_same_library(const char *a, const char *b);
+/* Scale-up domains that so many ranks on so many hosts lie in. */
+double orr_collective_domains(const orr_accelerator *accelerator, double ranks, double nodes);
+/* Most bus bandwidth that NICs and links leave a collective, at line rate. */
+double orr_across_bus_Bps(orr_collective op, double ranks, double domains, double nic_Bps,
+                          double link_Bps);
 const char *orr_memop_name(orr_memop family);
 
 #endif

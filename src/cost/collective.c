@@ -1,6 +1,6 @@
 /* Collective algorithms. Which of them a library would use is decided in policy.c.
  *
- * Inside a scale-up domain a measured pipe and its surface stand for all protocols of a library;
+ * Inside a scale-up domain a measured message and its surface stand for all protocols of a library;
  * across domains rings and trees are limited by the NICs of the members (steptime.md §2.6,
  * kernels.md §6.2). Ignored: contention with other groups on shared links, SHARP in the network. */
 #include <math.h>
@@ -8,9 +8,9 @@
 #include "base/num.h"
 #include "cost/models.h"
 
-double orr_message_time_s(const orr_message *pipe, double wire_bytes) {
-    double flow = wire_bytes / pipe->Bps;
-    return pipe->start_s + flow + 2 * sqrt(pipe->piece_s * flow);
+double orr_message_time_s(const orr_message *message, double wire_bytes) {
+    double flow = wire_bytes / message->Bps;
+    return message->start_s + flow + 2 * sqrt(message->piece_s * flow);
 }
 
 /* A ring through all ranks enters and leaves every domain once per step of the ring; its domain's

@@ -23,10 +23,10 @@ typedef struct orr_curve {
     uint32_t count, mesh;
     struct {
         double ranks, error_small_frac, error_training_frac;
-        orr_message pipe;           /* already scaled to this device's links */
+        orr_message message;        /* already scaled to this device's links */
         const orr_surface *surface; /* of this device itself; NULL: none */
     } point[ORR_MAX_RANK_POINTS];
-    double relerr_frac; /* of the worst point */
+    double apart_frac; /* what another device's links add to its errors */
     uint8_t provenance, kin;
 } orr_curve;
 
@@ -56,9 +56,10 @@ struct orr_prices_table {
     struct orr_memo *memo;          /* filled as prices are asked for; never changes an answer */
 };
 
-/* policy.c: which algorithm a library takes, and what it costs. */
+/* curve.c: what training uses (any NCCL or RCCL), measured on the device or on the nearest. */
 void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
-                    const orr_accelerator *accelerator, orr_collective op, const char *library);
+                    const orr_accelerator *accelerator, orr_collective op);
+/* policy.c: which algorithm a library takes, and what it costs. */
 /* topk and experts: of a de-duplicating all-to-all, else 0. */
 orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
                           orr_group group, uint32_t topk, uint32_t experts);
@@ -71,6 +72,16 @@ orr_message orr_curve_at(const orr_curve *curve, double ranks);
 double orr_curve_time_s(const orr_curve *curve, orr_collective op, double ranks, double bytes);
 /* Relative error, one sd, there. */
 double orr_curve_error(const orr_curve *curve, double ranks, double bytes);
+
+/* A collective as a table of benchmarks describes it, and its price by the nearest record. */
+typedef struct orr_collective_ask {
+    const orr_accelerator *accelerator;
+    const char *site, *library; /* as the table calls them */
+    orr_collective op;
+    double ranks, nodes;
+} orr_collective_ask;
+bool orr_collective_price(const orr_calibration *calibration, const orr_collective_ask *ask,
+                          double bytes, double *time_s, double *relerr_frac);
 
 /* from_evidence.c: the best that is known of a key, given what the model says of it. */
 orr_cost orr_cost_best(const orr_cost_table *table, const orr_evidence_key *key, orr_cost model);

@@ -143,12 +143,13 @@ static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_
 
 static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, double wire,
                        orr_tree *out) {
-    orr_message pipe = orr_curve_at(curve, ranks);
-    double flow = wire / pipe.Bps;
+    orr_message message = orr_curve_at(curve, ranks);
+    double flow = wire / message.Bps;
     orr_tree_put_text(arena, out, "algorithm", "as the library chooses");
     orr_tree *besides = put_map(arena, out, "besides");
-    put_part(arena, besides, "start_s", pipe.start_s);
-    put_part(arena, besides, "pieces_s", orr_message_time_s(&pipe, wire) - pipe.start_s - flow);
+    put_part(arena, besides, "start_s", message.start_s);
+    put_part(arena, besides, "pieces_s",
+             orr_message_time_s(&message, wire) - message.start_s - flow);
     orr_tree *fit = put_map(arena, out, "fit");
     orr_tree_put_text(arena, fit, "device", curve->fit->device);
     orr_tree_put_text(arena, fit, "kin", KIN[curve->kin]);

@@ -174,22 +174,13 @@ static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
 
 static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a,
                              const orr_kernel_row *row, double *time, double *relerr) {
-    if (row->shape.collective.nodes > 1) {
-        return false; /* a table does not say what fabric its nodes hang on */
-    }
-    orr_collective op = (orr_collective)row->shape.collective.op;
-    orr_curve curve;
-    orr_curve_init(&curve, pricer->now, a, op, row->kernel);
-    if (curve.count == 0 || curve.kin == ORR_KIN_OTHER) {
-        orr_curve_init(&curve, pricer->now, a, op, NULL);
-    }
-    if (curve.count == 0) {
-        return false;
-    }
-    double ranks = row->shape.collective.ranks, bytes = row->shape.collective.bytes;
-    *time = orr_curve_time_s(&curve, op, ranks, bytes);
-    *relerr = orr_curve_error(&curve, ranks, bytes);
-    return true;
+    const orr_collective_ask ask = {.accelerator = a,
+                                    .site = row->device,
+                                    .library = row->kernel,
+                                    .op = (orr_collective)row->shape.collective.op,
+                                    .ranks = row->shape.collective.ranks,
+                                    .nodes = row->shape.collective.nodes};
+    return orr_collective_price(pricer->now, &ask, row->shape.collective.bytes, time, relerr);
 }
 
 bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const orr_kernel_row *row,

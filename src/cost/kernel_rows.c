@@ -241,6 +241,9 @@ static bool read_collective(const cells *c, orr_kernel_row *row) {
     row->shape.collective.ranks = number_of(c, FIRST + 1);
     row->shape.collective.nodes = orr_max_f64(1, number_of(c, FIRST + 2));
     row->training = row->shape.collective.bytes >= ORR_MIB;
+    if (strstr(text_of(c, KERNEL), "not a measurement") != NULL) {
+        return false; /* what a test suite accepts is no time that anything took */
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(row->dtype, names[i].name) == 0) {
             row->shape.collective.op = (uint8_t)names[i].op;

@@ -14,7 +14,8 @@ enum { MOST_NAMES = 1024, MOST_ROWS = 4 << 20 };
 typedef struct judged {
     float error, half; /* (priced - measured) / measured; half width of the interval over price */
     uint16_t device, dtype, device_dtype;
-    uint8_t training, priced, covered, pad;
+
+    uint8_t training, priced, covered, across;
 } judged;
 
 /* Names in order of appearance. */
@@ -64,7 +65,9 @@ static void judge(tally *t, orr_kernel_pricer *pricer, orr_kernel_class class,
     j->device = index_of(t->arena, &t->devices, row->device);
     j->dtype = index_of(t->arena, &t->dtypes, row->dtype);
     j->device_dtype = index_of(t->arena, &t->pairs, pair);
+
     j->training = row->training;
+    j->across = class == ORR_KERNELS_COLLECTIVES && row->shape.collective.nodes > 1;
     double time = 0, relerr = 0;
     if (!(row->time_s > 0) || !orr_kernel_price(pricer, class, row, &time, &relerr) ||
         !(time > 0 && isfinite(time))) {
@@ -154,6 +157,15 @@ static bool take_pair(const judged *row, uint32_t which) {
 static bool take_size(const judged *row, uint32_t which) {
     return row->training == which;
 }
+static bool take_reach(const judged *row, uint32_t which) {
+    return row->across == which;
+}
+static bool take_inside_device(const judged *row, uint32_t which) {
+    return row->training && row->device == which && !row->across;
+}
+static bool take_across_device(const judged *row, uint32_t which) {
+    return row->training && row->device == which && row->across;
+}
 /* Training sizes of one device, with one dtype: what acceptance tables are read on. */
 static bool take_training_device(const judged *row, uint32_t which) {
     return row->training && row->device == which;
@@ -216,6 +228,16 @@ static orr_tree *report(const tally *t, orr_kernel_pricer *pricer, orr_kernel_cl
     orr_tree_put(t->arena, by, "device_dtype", by_names(t, &t->pairs, take_pair, scratch));
     orr_tree_put(t->arena, by, "device_dtype_training",
                  by_names(t, &t->pairs, take_training_pair, scratch));
+
+    if (class == ORR_KERNELS_COLLECTIVES) {
+        orr_tree *reach = orr_tree_put(t->arena, by, "reach", orr_tree_new_map(t->arena));
+        orr_tree_put(t->arena, reach, "inside", summarise(t, take_reach, 0, scratch));
+        orr_tree_put(t->arena, reach, "across", summarise(t, take_reach, 1, scratch));
+        orr_tree_put(t->arena, by, "inside_training",
+                     by_device(t, pricer, name, take_inside_device, scratch));
+        orr_tree_put(t->arena, by, "across_training",
+                     by_device(t, pricer, name, take_across_device, scratch));
+    }
     orr_tree *size = orr_tree_put(t->arena, by, "size", orr_tree_new_map(t->arena));
     orr_tree_put(t->arena, size, "small", summarise(t, take_size, 0, scratch));
     orr_tree_put(t->arena, size, "training", summarise(t, take_size, 1, scratch));

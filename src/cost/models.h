@@ -195,7 +195,7 @@ typedef struct orr_message {
     double start_s, Bps, piece_s;
 } orr_message;
 
-double orr_message_time_s(const orr_message *pipe, double wire_bytes);
+double orr_message_time_s(const orr_message *message, double wire_bytes);
 
 /* A hierarchy of scale-up domains behind NICs, as one collective sees it. */
 typedef struct orr_rails {

@@ -114,8 +114,7 @@ orr_status orr_cost_table_of(orr_arena *arena, const orr_calibration *calibratio
     init_attention(table);
     init_memory(table);
     for (int op = 0; op < ORR_COLLECTIVE_COUNT; op++) {
-        orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op,
-                       NULL);
+        orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op);
         if (table->curve[op].count == 0) {
             return orr_fail(err, ORR_E_CONFLICT, "the calibration holds no fit of %s",
                             orr_collective_name((orr_collective)op));

@@ -1,4 +1,5 @@
 /* What a cost table is made of, as a tree for reports. */
+#include "base/num.h"
 #include "cost/cost_int.h"
 
 static const char *const KIN[] = {"this device", "same architecture", "another architecture"};
@@ -25,7 +26,8 @@ static orr_tree *write_curve(orr_arena *arena, const orr_curve *curve, orr_colle
     orr_tree_put_text(arena, map, "kin", KIN[curve->kin]);
     orr_tree_put_text(arena, map, "provenance", PROVENANCE[curve->provenance]);
     orr_tree_put_text(arena, map, "library", curve->fit->library);
-    orr_tree_put_real(arena, map, "relerr", curve->relerr_frac);
+    double largest = curve->point[curve->count - 1].ranks;
+    orr_tree_put_real(arena, map, "relerr", orr_curve_error(curve, largest, ORR_MIB));
     orr_tree *ranks = orr_tree_put(arena, map, "ranks", orr_tree_new_list(arena));
     for (uint32_t i = 0; i < curve->count; i++) {
         orr_tree_push(arena, ranks, orr_tree_new_int(arena, (int64_t)curve->point[i].ranks));

@@ -161,6 +161,36 @@ static void files_read_back(void **state) {
                      ORR_E_IO);
 }
 
+/* What a test suite accepts is in the table and is neither fitted nor judged. */
+static void thresholds_are_no_measurements(void **state) {
+    (void)state;
+    static const char text[] =
+        "system,op,num_gpus,nodes,bytes,time_us,source,note\n"
+        "h100,all_reduce,8,1,1048576,30,mine,\n"
+        "h100,all_reduce,16,2,1048576,100,mine,\n"
+        "h100,all_reduce,16,2,2097152,130,mine,\n"
+        "h100,all_reduce,16,2,1048576,1,suite,\"acceptance threshold, not a measurement\"\n";
+    static const char path[] = "/tmp/orr_thresholds.csv";
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    (void)fputs(text, out);
+    (void)fclose(out);
+    orr_tree *tree = NULL, *file = NULL;
+    orr_err err = {0};
+    assert_int_equal(
+        orr_cost_kernels_validate(arena, &(orr_kernels_request){.path = path}, &tree, &err),
+        ORR_OK);
+    assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.rows"), 0), 4);
+    assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.priced"), 0), 3);
+    assert_int_equal(orr_tree_int(orr_tree_path(tree, "by.reach.across.priced"), 0), 2);
+    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
+    const orr_tree *fits = orr_tree_get(file, "fits");
+    assert_int_equal(orr_tree_size(fits), 1); /* two rows across two hosts, and no others */
+    assert_int_equal(orr_tree_int(orr_tree_get(orr_tree_at(fits, 0), "nodes"), 0), 2);
+    assert_int_equal(orr_tree_int(orr_tree_get(orr_tree_at(fits, 0), "rows"), 0), 2);
+    (void)remove(path);
+}
+
 /* ---- regression bounds ---------------------------------------------------------------------- */
 
 /* The committed rows stay priced within these: a fifth above what the calibration reaches. */
@@ -221,6 +251,7 @@ int main(void) {
         cmocka_unit_test(robust_fit_survives_outliers),
         cmocka_unit_test(relatives_fill_what_a_set_lacks),
         cmocka_unit_test(files_read_back),
+        cmocka_unit_test(thresholds_are_no_measurements),
         cmocka_unit_test(prices_stay_near_measurements),
         cmocka_unit_test(bad_tables_are_named),
     };

@@ -76,7 +76,7 @@ static void collectives_come_by_rank_count(void **state) {
         device("h100", ORR_NVIDIA, ORR_ARCH_HOPPER, 132, 3.352e12, 450e9, ORR_SWITCHED);
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
     orr_kin kin = ORR_KIN_OTHER;
-    uint32_t count = orr_calibration_collective(builtin, &h100, ORR_ALL_REDUCE, NULL, fits, &kin);
+    uint32_t count = orr_calibration_collective(builtin, &h100, ORR_ALL_REDUCE, fits, &kin);
     assert_int_equal(count, 3);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(fits[i]->ranks, 2u << i);
@@ -84,8 +84,23 @@ static void collectives_come_by_rank_count(void **state) {
     }
     orr_accelerator mi355x =
         device("mi355x", ORR_AMD, ORR_ARCH_CDNA4, 256, 8e12, 535.5e9, ORR_MESH);
-    assert_true(orr_calibration_collective(builtin, &mi355x, ORR_ALL_TO_ALL, NULL, fits, &kin) > 0);
+    assert_true(orr_calibration_collective(builtin, &mi355x, ORR_ALL_TO_ALL, fits, &kin) > 0);
     assert_int_equal(fits[0]->topology, ORR_MESH);
+}
+
+/* A table names a cluster; the file of names says what it is built of. */
+static void systems_are_accelerators_built_otherwise(void **state) {
+    (void)state;
+    const orr_accelerator *usual = orr_calibration_device(arena, builtin, "a100-40g");
+    const orr_accelerator *p4d =
+        orr_calibration_device(arena, builtin, "A100 p4d/p4de 8xA100 400Gb/s EFA per node");
+    assert_string_equal(p4d->name, "a100-40g");
+    assert_true(p4d->nic_Bps == 6.25e9 && p4d->nic_Bps < usual->nic_Bps);
+    assert_true(p4d->link_Bps == usual->link_Bps && p4d->topology == usual->topology);
+    const orr_accelerator *pairs = orr_calibration_device(arena, builtin, "h100_pairwise_nvlink");
+    assert_int_equal(pairs->topology, ORR_HOST);
+    assert_null(orr_calibration_device(arena, builtin, "no such cluster"));
+    assert_null(orr_calibration_device(arena, builtin, "/etc/passwd"));
 }
 
 static orr_status add(const char *text, orr_err *err) {
@@ -110,6 +125,8 @@ static void bad_files_are_named(void **state) {
         {"class: collectives\nfits:\n  - {device: a, source: b, library: c, op: all_reduces}\n",
          "all_reduce"},
         {"class: gemm\nfits: 3\n", "list"},
+        {"class: devices\nnames:\n  cluster: {device: h100, nics: 8}\n", "nics"},
+        {"class: devices\nnames:\n  cluster: {device: h100, topology: loose}\n", "loose"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         orr_err err = {0};
@@ -124,6 +141,7 @@ int main(void) {
         cmocka_unit_test(devices_find_their_own_fit),
         cmocka_unit_test(unknown_devices_take_the_nearest_sibling),
         cmocka_unit_test(collectives_come_by_rank_count),
+        cmocka_unit_test(systems_are_accelerators_built_otherwise),
         cmocka_unit_test(bad_files_are_named),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,6 +6,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "cost/calibration.h"
 #include "cost/models.h"
 
 /* An H100-like device and constants in the middle of the fitted ranges. */
@@ -166,15 +167,15 @@ static void attention_scales(void **state) {
 
 static void pipes_start_flow_and_pay_for_pieces(void **state) {
     (void)state;
-    orr_message pipe = {10e-6, 400e9, 5e-6};
-    assert_true(orr_message_time_s(&pipe, 0) == 10e-6);
+    orr_message message = {10e-6, 400e9, 5e-6};
+    assert_true(orr_message_time_s(&message, 0) == 10e-6);
     double before = 0;
     for (double bytes = 1; bytes < 1e10; bytes *= 2) {
-        double time = orr_message_time_s(&pipe, bytes), flow = bytes / pipe.Bps;
+        double time = orr_message_time_s(&message, bytes), flow = bytes / message.Bps;
         assert_true(time > before);
         /* no cut into whole pieces does better */
         for (double pieces = 1; pieces < 1e4; pieces *= 2) {
-            double cut = pipe.start_s + flow + flow / pieces + pieces * pipe.piece_s;
+            double cut = message.start_s + flow + flow / pieces + pieces * message.piece_s;
             assert_true(time <= cut * (1 + 1e-9));
         }
         before = time;
@@ -210,6 +211,23 @@ static void rails_follow_the_nics(void **state) {
     assert_true(direct > 127. / 128 * 1e9 / 42.5e9);
 }
 
+/* What NICs leave of a bus bandwidth, by algorithm. */
+static void networks_bound_the_bus(void **state) {
+    (void)state;
+    const double nic = 50e9, link = 900e9;
+    /* two hosts of eight: a tree sends everything out and in once */
+    assert_true(orr_across_bus_Bps(ORR_ALL_REDUCE, 16, 2, nic, link) == 2 * 15. / 16 * 8 * nic);
+    /* more: in and out twice, or around a ring */
+    assert_true(orr_across_bus_Bps(ORR_ALL_REDUCE, 64, 8, nic, link) == 8 * nic);
+    assert_true(orr_across_bus_Bps(ORR_ALL_GATHER, 64, 8, nic, link) == 8 * nic);
+    assert_true(orr_across_bus_Bps(ORR_SEND_RECV, 2, 2, nic, link) == nic);
+    /* of an all-to-all only what leaves the host meets the NIC */
+    assert_true(orr_across_bus_Bps(ORR_ALL_TO_ALL, 16, 2, nic, link) == nic * 15 / 8);
+    /* links bound all, and alone inside a domain */
+    assert_true(orr_across_bus_Bps(ORR_ALL_REDUCE, 64, 8, nic, 100e9) == 100e9);
+    assert_true(orr_across_bus_Bps(ORR_ALL_GATHER, 8, 1, nic, link) == link);
+}
+
 static void distinct_places_without_replacement(void **state) {
     (void)state;
     /* Mixtral: 8 experts on 8 ranks, top 2 */
@@ -231,6 +249,7 @@ int main(void) {
         cmocka_unit_test(attention_scales),
         cmocka_unit_test(pipes_start_flow_and_pay_for_pieces),
         cmocka_unit_test(rails_follow_the_nics),
+        cmocka_unit_test(networks_bound_the_bus),
         cmocka_unit_test(distinct_places_without_replacement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
