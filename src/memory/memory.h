@@ -67,6 +67,7 @@ double orr_memory_oom_slope(const orr_software *software, orr_sureness sureness)
 typedef struct orr_weigher orr_weigher;
 orr_weigher *orr_weigher_new(void);
 void orr_weigher_free(orr_weigher *weigher);
+void orr_weigher_forget(orr_weigher *weigher); /* objects are dead; chunks must come again */
 void orr_weigher_chunks(orr_weigher *weigher, const orr_program *program); /* parameters */
 /* After the program's recompute or order changed. */
 void orr_weigher_recompute(orr_weigher *weigher, const orr_order *order);

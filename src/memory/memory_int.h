@@ -93,7 +93,7 @@ typedef struct orr_weighed {
     const orr_software *software;
     orr_order_view order;
     double dense_shards, expert_shards;
-    double need_uncut; /* orr_memory_need_uncut */
+    double need_uncut;    /* orr_memory_need_uncut */
     orr_weigh_memo *memo; /* instead of `object`; or NULL */
     uint32_t object_count;
     orr_object_bytes *object;

@@ -47,6 +47,12 @@ void orr_weigher_free(orr_weigher *b) {
     orr_release(b);
 }
 
+void orr_weigher_forget(orr_weigher *b) {
+    orr_map_release(&b->memo.bytes);
+    orr_arena_free(b->memo.arena);
+    b->memo.arena = orr_arena_new();
+}
+
 void orr_weigher_chunks(orr_weigher *b, const orr_program *program) {
     memset(b->tail_known, 0, sizeof b->tail_known);
     orr_memory_weigh_params(&b->weighed, program);

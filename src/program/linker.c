@@ -44,6 +44,16 @@ orr_status orr_linker_object(orr_linker *linker, const orr_object_key *key, cons
     return ORR_OK;
 }
 
+bool orr_linker_trim_objects(orr_linker *linker, size_t most_bytes) {
+    bool trims = orr_arena_used(linker->arena) > most_bytes;
+    if (trims) {
+        orr_map_release(&linker->objects);
+        orr_arena_free(linker->arena);
+        linker->arena = orr_arena_new();
+    }
+    return trims;
+}
+
 /* ---- orders --------------------------------------------------------------------------------- */
 
 /* Orders that follow durations depend on their ratios alone: times are brought to this many steps

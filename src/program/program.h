@@ -261,6 +261,8 @@ void orr_linker_free(orr_linker *linker);
 /* Forgets all orders when they take more bytes than this. Returns how often that has happened:
  * orders found under another count are gone. */
 uint32_t orr_linker_trim(orr_linker *linker, size_t most_bytes);
+/* The same for objects, which are dead then. Returns whether they were forgotten. */
+bool orr_linker_trim_objects(orr_linker *linker, size_t most_bytes);
 /* The object of a key: memoised. Valid as long as the linker. */
 orr_status orr_linker_object(orr_linker *linker, const orr_object_key *key, const orr_object **out,
                              orr_err *err);

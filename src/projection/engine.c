@@ -9,6 +9,7 @@
 orr_engine *orr_engine_new(void) {
     orr_engine *engine = (orr_engine *)orr_alloc(sizeof *engine);
     engine->arena = orr_arena_new();
+    engine->prices = orr_arena_new();
     engine->scratch = orr_arena_new();
     engine->played = orr_arena_new();
     engine->linker = orr_linker_new();
@@ -22,7 +23,15 @@ orr_engine *orr_engine_with(const orr_calibration *calibration) {
 }
 
 void orr_engine_trim(orr_engine *engine, size_t most_bytes) {
+    bool many_prices = orr_arena_used(engine->prices) > most_bytes;
     (void)orr_linker_trim(engine->linker, most_bytes);
+    if (orr_linker_trim_objects(engine->linker, many_prices ? 0 : most_bytes)) {
+        orr_map_release(&engine->priced);
+        orr_map_release(&engine->times);
+        orr_arena_free(engine->prices);
+        engine->prices = orr_arena_new();
+        engine->trims++;
+    }
 }
 
 orr_engine *orr_engine_twin(const orr_engine *engine) {
@@ -42,6 +51,7 @@ void orr_engine_free(orr_engine *engine) {
     orr_engine_release_evidence(engine);
     orr_arena_free(engine->scratch);
     orr_arena_free(engine->played);
+    orr_arena_free(engine->prices);
     orr_arena_free(engine->arena);
     orr_release(engine);
 }
@@ -185,7 +195,7 @@ static void leave_out(const orr_engine *engine, orr_priced *priced) {
     if (engine->without == 0) {
         return;
     }
-    orr_cost *cost = ORR_NEW_ARRAY(engine->arena, orr_cost, object->op_count);
+    orr_cost *cost = ORR_NEW_ARRAY(engine->prices, orr_cost, object->op_count);
     for (uint32_t i = 0; i < object->op_count; i++) {
         cost[i] = priced->op[i];
         if ((effects_of(object, &object->op[i]) & engine->without) != 0) {
@@ -200,10 +210,10 @@ static const orr_priced *priced_object(orr_engine *engine, const orr_cost_table 
     priced_key key = {table, object};
     orr_priced *known = (orr_priced *)orr_map_get(&engine->priced, &key, sizeof key);
     if (known == NULL) {
-        known = ORR_NEW(engine->arena, orr_priced);
-        orr_cost_price(table, engine->arena, object, known);
+        known = ORR_NEW(engine->prices, orr_priced);
+        orr_cost_price(table, engine->prices, object, known);
         leave_out(engine, known);
-        orr_map_put(&engine->priced, engine->arena, &key, sizeof key, known);
+        orr_map_put(&engine->priced, engine->prices, &key, sizeof key, known);
     }
     return known;
 }
@@ -224,11 +234,11 @@ const orr_part_time *orr_engine_times(orr_engine *engine, const orr_cost_table *
     key.mode = *mode;
     orr_part_time *known = (orr_part_time *)orr_map_get(&engine->times, &key, sizeof key);
     if (known == NULL) {
-        known = ORR_NEW(engine->arena, orr_part_time);
+        known = ORR_NEW(engine->prices, orr_part_time);
         const orr_priced *priced =
             orr_engine_in_situ(engine, table, software, priced_object(engine, table, object));
         orr_timeline_object(priced, software, mode, known);
-        orr_map_put(&engine->times, engine->arena, &key, sizeof key, known);
+        orr_map_put(&engine->times, engine->prices, &key, sizeof key, known);
     }
     return known;
 }

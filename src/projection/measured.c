@@ -164,7 +164,7 @@ const orr_priced *orr_engine_in_situ(orr_engine *engine, const orr_cost_table *t
     if (!has_forward && !has_backward) {
         return priced;
     }
-    orr_cost *cost = ORR_NEW_ARRAY(engine->arena, orr_cost, object->op_count);
+    orr_cost *cost = ORR_NEW_ARRAY(engine->prices, orr_cost, object->op_count);
     for (uint32_t i = 0; i < object->op_count; i++) {
         const orr_op *op = &object->op[i];
         bool ahead = op->phase == ORR_PHASE_FORWARD;
@@ -174,7 +174,7 @@ const orr_priced *orr_engine_in_situ(orr_engine *engine, const orr_cost_table *t
             cost[i] = (orr_cost){cost[i].time_s * c->factor, c->relerr_frac, c->provenance};
         }
     }
-    orr_priced *out = ORR_NEW(engine->arena, orr_priced);
+    orr_priced *out = ORR_NEW(engine->prices, orr_priced);
     *out = (orr_priced){.object = object, .op = cost};
     return out;
 }

@@ -54,7 +54,7 @@ void orr_engine_free(orr_engine *engine);
 /* Another engine with the same constants and evidence, for another thread; must not outlive it. */
 orr_engine *orr_engine_twin(const orr_engine *engine);
 
-/* Forgets memoised schedule orders when they take more bytes than this. */
+/* Forgets memoised orders when they take more bytes than this, and objects with their prices. */
 void orr_engine_trim(orr_engine *engine, size_t most_bytes);
 
 /* Reads the calibrations of a machine and a software profile, which the first projection would

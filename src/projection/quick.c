@@ -48,6 +48,7 @@ struct orr_quick {
     body_key body_key;
     bool framed, fitted, timed, ordered, weighed, played;
     uint32_t orders;     /* generation of the linker's */
+    uint32_t trims;      /* of the engine */
     orr_program program; /* its chunk kinds are `kind` */
     orr_chunk kind[ORR_MAX_CHUNK_KINDS];
     orr_chunk_time accumulation[ORR_MAX_CHUNK_KINDS];
@@ -66,6 +67,7 @@ orr_status orr_quick_new(orr_engine *engine, const orr_resolved *base, double co
     ORR_TRY(orr_engine_table(engine, base->cluster, base->software, &table, err));
     orr_quick *quick = (orr_quick *)orr_alloc(sizeof *quick);
     quick->engine = engine;
+    quick->trims = engine->trims;
     quick->table = table;
     quick->compute_factor = compute_factor;
     quick->frame = orr_arena_new();
@@ -103,6 +105,13 @@ static void make_frame_key(const orr_plan *plan, frame_key *key) {
     key->layout = plan->layout;
 }
 
+/* Objects and times are dead. */
+static void forget(orr_quick *quick) {
+    memset(quick->slot, 0, sizeof quick->slot);
+    orr_weigher_forget(quick->weigher);
+    quick->trims = quick->engine->trims;
+}
+
 static void take(orr_quick *quick, const orr_plan *plan) {
     frame_key frame;
     body_key body;
@@ -114,6 +123,10 @@ static void take(orr_quick *quick, const orr_plan *plan) {
     bool other_recompute = memcmp(&plan->recompute, &quick->recompute, sizeof plan->recompute) != 0;
     bool other_body = memcmp(&body, &quick->body_key, sizeof body) != 0;
     quick->now.plan = *plan;
+    if (quick->trims != quick->engine->trims) {
+        forget(quick);
+        other_frame = true;
+    }
     if (other_frame) {
         quick->framed = false;
         quick->frame_key = frame;

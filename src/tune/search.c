@@ -243,6 +243,14 @@ static bool take_stored(search *s, const double *stored) {
     return true;
 }
 
+/* Between the work of the pool. What the next families share with those before is little. */
+static void trim_engines(search *s) {
+    enum { MOST_BYTES = 128 << 20 };
+    for (uint32_t t = 0; t < s->threads; t++) {
+        orr_engine_trim(s->engine[t], MOST_BYTES);
+    }
+}
+
 /* Bounds of all families, or of as many as there is time for; the others' are -1: not known. */
 static uint32_t bound_families(search *s) {
     tune_space *space = s->space;
@@ -263,6 +271,7 @@ static uint32_t bound_families(search *s) {
         uint32_t blocks = (count + BOUNDS_TOGETHER - 1) / BOUNDS_TOGETHER;
         s->first = done;
         tune_pool_run(s->threads, own_count(s, blocks), bound_block, s);
+        trim_engines(s);
         for (uint32_t i = 0; i < count; i++) {
             bound[i] = space->family[s->order[done + i]].bound;
         }
@@ -652,6 +661,7 @@ static void run_round(search *s, tune_outcome *out, uint32_t next, uint32_t coun
         tune_keep_init(&s->unit[i], s->keep->within_frac, TUNE_UNIT_TOP);
     }
     tune_pool_run(s->threads, own_count(s, count), search_family, s);
+    trim_engines(s);
     if (!atomic_load(&s->failed) && tune_ranks_exchange(space, s->unit, count, &err) != ORR_OK) {
         fail(s, &err);
     }
