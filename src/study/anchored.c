@@ -14,30 +14,26 @@ typedef struct entry {
     double batch; /* gbs / GPUs, or gbs */
 } entry;
 
-/* What a run is apart from its scale. */
-static orr_plan unscaled(const orr_judged *row) {
-    orr_plan plan;
-    memcpy(&plan, &row->resolved->plan, sizeof plan); /* padding too: it is compared */
-    plan.gpus = plan.gbs = plan.batch.micro_batches = plan.shard.dp = 0;
-    plan.layout = NULL;
-    return plan;
-}
-
+/* What a run is apart from its scale: by the words of its row, so that whoever reads the same table
+ * forms the same pairs. */
 static int compare_group(const entry *a, const entry *b) {
     const orr_run *x = a->row->run, *y = b->row->run;
-    const char *const tx[] = {x->source, x->model, x->gpu, a->row->software};
-    const char *const ty[] = {y->source, y->model, y->gpu, b->row->software};
+    const char *const tx[] = {x->source, x->model, x->gpu, x->sharding, x->recompute, x->precision};
+    const char *const ty[] = {y->source, y->model, y->gpu, y->sharding, y->recompute, y->precision};
     for (size_t i = 0; i < sizeof tx / sizeof *tx; i++) {
         int order = strcmp(tx[i], ty[i]);
         if (order != 0) {
             return order;
         }
     }
-    if (fabs(a->batch - b->batch) > 1e-9 * fmax(fabs(a->batch), fabs(b->batch))) {
-        return a->batch < b->batch ? -1 : 1;
+    const double nx[] = {x->seq_len, x->mbs, a->batch, x->tp, x->pp, x->vpp, x->ep, x->cp};
+    const double ny[] = {y->seq_len, y->mbs, b->batch, y->tp, y->pp, y->vpp, y->ep, y->cp};
+    for (size_t i = 0; i < sizeof nx / sizeof *nx; i++) {
+        if (fabs(nx[i] - ny[i]) > 1e-9 * fmax(fabs(nx[i]), fabs(ny[i]))) {
+            return nx[i] < ny[i] ? -1 : 1;
+        }
     }
-    orr_plan p = unscaled(a->row), q = unscaled(b->row);
-    return memcmp(&p, &q, sizeof p);
+    return 0;
 }
 
 static int by_group(const void *a, const void *b) {
