@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "calibrate/calibrate_int.h"
 
-enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 12 };
+enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 7 };
 static const double TRAINING_WEIGHT = 1.5;
 static const orr_surface_plan SURFACE = {
     .dims = 4, .step = {1, 1, 1, 1}, .pull = 1, .least_rows = 200};
@@ -27,6 +27,7 @@ size_t orr_attention_sample_bytes(void) {
      .low = (least),                                                                               \
      .high = (most),                                                                               \
      .pull = (weight)}
+enum { MASKED = 11 }; /* its place below */
 static const orr_parameter PARAMETERS[] = {
     PARAMETER("start_s", start_s, ORR_SCALE_LOG, 8e-6, 1e-7, 1e-3, 0.1),
     PARAMETER("sequence_s", sequence_s, ORR_SCALE_LOG, 5e-8, 1e-10, 1e-4, 0.1),
@@ -38,6 +39,8 @@ static const orr_parameter PARAMETERS[] = {
     PARAMETER("width_unaligned", efficiency[ORR_FLASH_UNALIGNED], ORR_SCALE_LOG, 0.5, 0.01, 5, 0.1),
     PARAMETER("causal", causal_frac, ORR_SCALE_LOG, 1, 0.1, 3, 0.3),
     PARAMETER("grouped", grouped_frac, ORR_SCALE_LOG, 1, 0.1, 3, 0.3),
+    PARAMETER("deterministic", deterministic_frac, ORR_SCALE_LOG, 1, 0.1, 3, 0.3),
+    PARAMETER("masked", masked_frac, ORR_SCALE_LOG, 3e-3, 1e-6, 1, 0.1),
     PARAMETER("tile_s", tile_s, ORR_SCALE_LOG, 2e-6, 1e-10, 1e-4, 0.1),
     PARAMETER("block_s", block_s, ORR_SCALE_LOG, 1e-7, 1e-11, 1e-5, 0.1),
     PARAMETER("quantisation", quantisation, ORR_SCALE_SHARE, 0.5, 0, 1, 0.1),
@@ -48,15 +51,38 @@ static const orr_parameter PARAMETERS[] = {
     PARAMETER("throttle_half_s", throttle_half_s, ORR_SCALE_LOG, 1e-3, 1e-4, 1e-2, 0.3),
 };
 
+enum { PARAMETER_COUNT = sizeof PARAMETERS / sizeof *PARAMETERS };
+
 static double attention_model(const void *constants, const void *sample, const void *machine) {
     return orr_flash_time_s((const orr_flash_constants *)constants, (const orr_machine *)machine,
                             &((const attention_sample *)sample)->shape);
 }
 
+static double causal_share(const orr_bin *bin) {
+    size_t causal = 0;
+    for (size_t i = 0; i < bin->count; i++) {
+        causal += ((const attention_sample *)bin->sample)[i].shape.causal;
+    }
+    return (double)causal / (double)bin->count;
+}
+
+static bool has_windows(const orr_bin *bin) {
+    for (size_t i = 0; i < bin->count; i++) {
+        if (((const attention_sample *)bin->sample)[i].shape.window > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
+    /* kernels either leave out what a window masks or compute all of it: begin at both ends */
+    static const double MASKED_STARTS[] = {3e-3, 0.9};
     orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
-    orr_fit_task task = {.parameter = PARAMETERS,
-                         .parameter_count = sizeof PARAMETERS / sizeof *PARAMETERS,
+    orr_parameter parameter[PARAMETER_COUNT];
+    memcpy(parameter, PARAMETERS, sizeof parameter);
+    orr_fit_task task = {.parameter = parameter,
+                         .parameter_count = PARAMETER_COUNT,
                          .constants_bytes = sizeof(orr_flash_constants),
                          .sample = bin->sample,
                          .sample_bytes = sizeof(attention_sample),
@@ -65,13 +91,25 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .user = &machine,
                          .surface = &SURFACE};
     orr_flash_constants best = {0};
-    (void)orr_robust_fit_most(&task, MOST_SAMPLES, &best);
+    double least = INFINITY, start = MASKED_STARTS[0];
+    for (int i = 0; i < (has_windows(bin) ? 2 : 1); i++) {
+        orr_flash_constants trial = {0};
+        parameter[MASKED].start = MASKED_STARTS[i];
+        double cost = orr_robust_fit_most(&task, MOST_SAMPLES, &trial);
+        if (cost < least) {
+            least = cost;
+            best = trial;
+            start = MASKED_STARTS[i];
+        }
+    }
+    parameter[MASKED].start = start;
     orr_validated validated;
     orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
     orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_tree_put_bool(arena, record, "backward", bin->flag != 0);
+    orr_put_number(arena, record, "causal_share", causal_share(bin));
     orr_put_parameters(arena, record, &task, &best);
     orr_put_surface(arena, record, &task, &best);
     orr_tree_push(arena, fits, record);

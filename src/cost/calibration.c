@@ -11,8 +11,9 @@
 #include "doc/doc.h"
 
 /* In the order of the enums; a record names its architecture and dtype. */
-static const char *const ARCHES[] = {"volta", "ampere", "ada",   "hopper", "blackwell",
-                                     "cdna2", "cdna3",  "cdna4", "other",  NULL};
+static const char *const ARCHES[] = {"volta",     "ampere",        "ada",   "hopper",
+                                     "blackwell", "blackwell_rtx", "cdna2", "cdna3",
+                                     "cdna4",     "other",         NULL};
 static const char *const DTYPES[] = {"bf16",  "fp16",      "fp32",  "fp8",
                                      "mxfp8", "fp8_block", "nvfp4", NULL};
 static const char *const OPS[] = {
@@ -175,6 +176,12 @@ static const orr_field FLASH_FIELDS[] = {
     TEXT(orr_flash_fit, "kernel", kernel, "Library, as kernel tables name it."),
     TEXT(orr_flash_fit, "scheme", scheme, "Name of the dtype in kernel tables."),
     FLAG(orr_flash_fit, "backward", backward, "Gradients; else the forward."),
+    {.name = "causal_share",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_flash_fit, causal_share),
+     .max = 1,
+     .fallback = "0.5",
+     .doc = "Of its rows, causal."},
     SECONDS(orr_flash_fit, "start", constants.start_s, "Launch, host floor, drain."),
     SECONDS(orr_flash_fit, "sequence", constants.sequence_s, "Each sequence of the batch."),
     WIDTH("width_64", 0),
@@ -185,6 +192,19 @@ static const orr_field FLASH_FIELDS[] = {
     WIDTH("width_unaligned", ORR_FLASH_UNALIGNED),
     NUMBER(orr_flash_fit, "causal", constants.causal_frac, 1e-2, 10, "Of it, causal."),
     NUMBER(orr_flash_fit, "grouped", constants.grouped_frac, 1e-2, 10, "Of it, shared keys."),
+    {.name = "deterministic",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_flash_fit, constants.deterministic_frac),
+     .min = 1e-2,
+     .max = 10,
+     .fallback = "1",
+     .doc = "Of it, sums in one order."},
+    {.name = "masked",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(orr_flash_fit, constants.masked_frac),
+     .max = 1,
+     .fallback = "0",
+     .doc = "Of the keys outside a window, computed."},
     SECONDS(orr_flash_fit, "tile", constants.tile_s, "Ramp of one tile."),
     SECONDS(orr_flash_fit, "block", constants.block_s, "Softmax per 128 keys of a tile."),
     NUMBER(orr_flash_fit, "quantisation", constants.quantisation, 0, 1, "1: whole waves."),
@@ -411,6 +431,23 @@ static const orr_field ARCH_FIELDS[] = {
 static const orr_schema ARCH_SCHEMA = {"architecture fit", ARCH_FIELDS,
                                        sizeof ARCH_FIELDS / sizeof *ARCH_FIELDS, false};
 
+#define ADDS(key, member, text) NUMBER(orr_transfer, key, member, 0, 10, text)
+static const orr_field TRANSFER_FIELDS[] = {
+    TEXT(orr_transfer, "source", source, "What it was judged on."),
+    NUMBER(orr_transfer, "power", power, 0, 1, "Of efficiency, over watts a flop/s."),
+    ADDS("gemm_sibling", gemm_sibling_frac, "Error of a GEMM by a sibling's fit."),
+    ADDS("gemm_distance", gemm_distance_frac, "More, an e-fold between the sheets."),
+    ADDS("gemm_stranger", gemm_stranger_frac, "Error by another architecture's fit."),
+    ADDS("device", device_frac, "Another device of the architecture."),
+    ADDS("architecture", arch_frac, "Another architecture."),
+    ADDS("kernel", kernel_frac, "Another library."),
+    ADDS("scheme", scheme_frac, "Another numeric scheme."),
+    ADDS("direction", direction_frac, "Forward for backward, or the reverse."),
+    ADDS("mask", mask_frac, "Causal for full attention, or the reverse."),
+};
+static const orr_schema TRANSFER_SCHEMA = {"transfer", TRANSFER_FIELDS,
+                                           sizeof TRANSFER_FIELDS / sizeof *TRANSFER_FIELDS, false};
+
 double *orr_arch_number(orr_arch_fit *arch, const char *name) {
     return orr_schema_number(&ARCH_SCHEMA, arch, name);
 }
@@ -552,6 +589,14 @@ static orr_status add_devices(orr_arena *arena, const orr_tree *file, orr_calibr
     return ORR_OK;
 }
 
+static orr_status add_transfer(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                               orr_err *err) {
+    if (into->transfer.source != NULL) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than one transfer");
+    }
+    return orr_schema_read(&TRANSFER_SCHEMA, arena, record, &into->transfer, NULL, err);
+}
+
 orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
                                orr_err *err) {
     static const struct {
@@ -564,7 +609,8 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
                    {"moe_fused", add_experts},
                    {"ep_alltoall", add_exchange},
                    {"collectives", add_collective},
-                   {"architecture", add_arch}};
+                   {"architecture", add_arch},
+                   {"transfer", add_transfer}};
     const orr_tree *name = orr_tree_get(file, "class");
     if (strcmp(orr_tree_text(name, ""), "devices") == 0) {
         return add_devices(arena, file, into, err);
@@ -586,7 +632,7 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
     return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
                        "unknown class \"%s\" of a calibration file, expected gemm, attention, "
                        "memops, grouped_gemm, moe_fused, ep_alltoall, collectives, "
-                       "architecture or devices",
+                       "architecture, transfer or devices",
                        orr_tree_text(name, ""));
 }
 
@@ -658,38 +704,48 @@ orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_
 }
 
 /* Each device once: a file holds dozens of fits of it. */
-typedef struct sheet {
-    const char *device;
-    double fp4_flops;
-} sheet;
 typedef struct sheets {
     uint32_t count;
-    sheet sheet[64];
+    struct {
+        const char *device;
+        const orr_accelerator *accelerator; /* NULL: not in the catalog */
+    } of[64];
 } sheets;
 
-static double fp4_of(orr_arena *arena, sheets *known, const char *device) {
+static const orr_accelerator *sheet_of(orr_arena *arena, sheets *known, const char *device) {
     for (uint32_t i = 0; i < known->count; i++) {
-        if (strcmp(known->sheet[i].device, device) == 0) {
-            return known->sheet[i].fp4_flops;
+        if (strcmp(known->of[i].device, device) == 0) {
+            return known->of[i].accelerator;
         }
     }
     orr_accelerator *found = NULL;
-    double fp4 = orr_accelerator_find(arena, device, &found, NULL) == ORR_OK
-                     ? found->peak_flops[ORR_NVFP4]
-                     : 0;
-    if (known->count < sizeof known->sheet / sizeof *known->sheet) {
-        known->sheet[known->count++] = (sheet){device, fp4};
+    (void)orr_accelerator_find(arena, device, &found, NULL);
+    if (known->count < sizeof known->of / sizeof *known->of) {
+        known->of[known->count].device = device;
+        known->of[known->count++].accelerator = found;
     }
-    return fp4;
+    return found;
+}
+
+static void look_up_sheet(orr_arena *arena, sheets *known, orr_fit *fit) {
+    const orr_accelerator *sheet = sheet_of(arena, known, fit->device);
+    if (sheet != NULL) {
+        fit->fp4_flops = sheet->peak_flops[ORR_NVFP4];
+        fit->bf16_flops = sheet->peak_flops[ORR_BF16];
+        fit->exp_per_clock = sheet->exp_per_clock;
+    }
 }
 
 static void look_up_sheets(orr_arena *arena, orr_calibration *into) {
     sheets known = {0};
+    for (uint32_t i = 0; i < into->gemm_count; i++) {
+        look_up_sheet(arena, &known, &into->gemm[i].fit);
+    }
     for (uint32_t i = 0; i < into->flash_count; i++) {
-        into->flash[i].fit.fp4_flops = fp4_of(arena, &known, into->flash[i].fit.device);
+        look_up_sheet(arena, &known, &into->flash[i].fit);
     }
     for (uint32_t i = 0; i < into->experts_count; i++) {
-        into->experts[i].fit.fp4_flops = fp4_of(arena, &known, into->experts[i].fit.device);
+        look_up_sheet(arena, &known, &into->experts[i].fit);
     }
 }
 
@@ -797,8 +853,7 @@ static bool is_amd(uint8_t arch) {
     return arch == ORR_ARCH_CDNA2 || arch == ORR_ARCH_CDNA3 || arch == ORR_ARCH_CDNA4;
 }
 
-/* How unlike two architectures are: 0 the same, small for neighbours of a vendor. */
-static double arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
+double orr_arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
     if (accelerator->arch == arch) {
         return 0;
     }
@@ -808,9 +863,7 @@ static double arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
     return (amd == is_amd(arch) ? 100 : 1000) + generations;
 }
 
-/* How far a fit's data sheet is from the accelerator's, in log ratios; none from the one that it
- * starts from, so that moving a figure changes no fit. */
-static double sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {
+double orr_sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {
     if (accelerator->like != NULL && orr_name_equal(fit->device, accelerator->like)) {
         return 0;
     }
@@ -888,8 +941,8 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
             continue;
         }
         bool same = orr_name_equal(fit->fit.device, accelerator->name);
-        double arch = arch_distance(accelerator, fit->fit.arch);
-        double distance = same ? -1 : arch + sheet_distance(accelerator, &fit->fit);
+        double arch = orr_arch_distance(accelerator, fit->fit.arch);
+        double distance = same ? -1 : arch + orr_sheet_distance(accelerator, &fit->fit);
         if (distance < least) {
             least = distance;
             best = fit;
@@ -912,50 +965,22 @@ orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelera
     return c;
 }
 
-/* What a difference adds to a fit's error, one sd, and how much it counts in the choice. */
-static const double OTHER_DEVICE = 0.12, OTHER_ARCH = 0.30, OTHER_KERNEL = 0.15,
-                    OTHER_SCHEME = 0.20, OTHER_DIRECTION = 0.20;
-
-/* The first word: "cudnn det llama3.1" is cudnn. */
-static bool same_kernel(const char *a, const char *b) {
-    size_t length = strcspn(a, " ");
-    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
-}
-
-static double device_apart(const orr_accelerator *accelerator, const orr_fit *fit) {
+double orr_device_apart(const orr_transfer *transfer, const orr_accelerator *accelerator,
+                        const orr_fit *fit) {
     if (orr_name_equal(fit->device, accelerator->name)) {
         return 0;
     }
-    double arch = arch_distance(accelerator, fit->arch);
-    return (arch < 100 ? OTHER_DEVICE : OTHER_ARCH) +
-           1e-3 * (sheet_distance(accelerator, fit) + orr_min_f64(arch, 1e4) * 1e-2);
+    double arch = orr_arch_distance(accelerator, fit->arch);
+    return (arch < 100 ? transfer->device_frac : transfer->arch_frac) +
+           1e-3 * (orr_sheet_distance(accelerator, fit) + orr_min_f64(arch, 1e4) * 1e-2);
 }
 
-const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
-                                           const orr_accelerator *accelerator, const char *kernel,
-                                           const char *scheme, bool backward, double *apart_frac) {
-    const orr_flash_fit *best = NULL;
-    double least = INFINITY;
-    for (uint32_t i = 0; i < calibration->flash_count; i++) {
-        const orr_flash_fit *fit = &calibration->flash[i];
-        double apart = device_apart(accelerator, &fit->fit) +
-                       (same_kernel(fit->kernel, kernel) ? 0 : OTHER_KERNEL) +
-                       (strcmp(fit->scheme, scheme) == 0 ? 0 : OTHER_SCHEME) +
-                       ((fit->backward != 0) == backward ? 0 : OTHER_DIRECTION);
-        if (apart < least) {
-            least = apart;
-            best = fit;
-        }
-    }
-    *apart_frac = least;
-    return best;
-}
-
-static double library_apart(const orr_accelerator *accelerator, const orr_fit *fit,
-                            const char *own_kernel, const char *own_scheme, const char *kernel,
-                            const char *scheme) {
-    return device_apart(accelerator, fit) + (strcmp(own_kernel, kernel) == 0 ? 0 : OTHER_KERNEL) +
-           (strcmp(own_scheme, scheme) == 0 ? 0 : OTHER_SCHEME);
+static double library_apart(const orr_transfer *transfer, const orr_accelerator *accelerator,
+                            const orr_fit *fit, const char *own_kernel, const char *own_scheme,
+                            const char *kernel, const char *scheme) {
+    return orr_device_apart(transfer, accelerator, fit) +
+           (strcmp(own_kernel, kernel) == 0 ? 0 : transfer->kernel_frac) +
+           (strcmp(own_scheme, scheme) == 0 ? 0 : transfer->scheme_frac);
 }
 
 const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibration,
@@ -966,8 +991,8 @@ const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibratio
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->experts_count; i++) {
         const orr_experts_fit *fit = &calibration->experts[i];
-        double apart =
-            library_apart(accelerator, &fit->fit, fit->kernel, fit->scheme, kernel, scheme);
+        double apart = library_apart(&calibration->transfer, accelerator, &fit->fit, fit->kernel,
+                                     fit->scheme, kernel, scheme);
         if (apart < least) {
             least = apart;
             best = fit;
@@ -985,8 +1010,8 @@ const orr_exchange_fit *orr_calibration_exchange(const orr_calibration *calibrat
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->exchange_count; i++) {
         const orr_exchange_fit *fit = &calibration->exchange[i];
-        double apart =
-            library_apart(accelerator, &fit->fit, fit->kernel, fit->scheme, kernel, scheme);
+        double apart = library_apart(&calibration->transfer, accelerator, &fit->fit, fit->kernel,
+                                     fit->scheme, kernel, scheme);
         if (apart < least) {
             least = apart;
             best = fit;
@@ -1003,8 +1028,9 @@ const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->stream_count; i++) {
         const orr_stream_fit *fit = &calibration->stream[i];
-        double apart = device_apart(accelerator, &fit->fit) +
-                       (strcmp(fit->kernel, kernel) == 0 ? 0 : 2 * OTHER_KERNEL);
+        double apart =
+            orr_device_apart(&calibration->transfer, accelerator, &fit->fit) +
+            (strcmp(fit->kernel, kernel) == 0 ? 0 : 2 * calibration->transfer.kernel_frac);
         if (apart < least) {
             least = apart;
             best = fit;
@@ -1019,7 +1045,7 @@ const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
     const orr_arch_fit *best = NULL;
     double least = INFINITY;
     for (uint32_t i = 0; i < calibration->arch_count; i++) {
-        double distance = arch_distance(accelerator, calibration->arch[i].arch);
+        double distance = orr_arch_distance(accelerator, calibration->arch[i].arch);
         if (distance < least) {
             least = distance;
             best = &calibration->arch[i];

@@ -23,7 +23,9 @@ typedef struct orr_fit {
     uint8_t assumed;    /* not measured: from documents or by analogy */
     uint32_t rows;      /* measurements behind it */
     double units, peak_flops, hbm_Bps, tdp_w; /* the data sheet it was fitted with */
-    double fp4_flops; /* of the device's sheet; tells refreshes of a chip apart. 0: not looked up */
+    /* of the device's sheet; 0: not looked up */
+    double fp4_flops; /* tells refreshes of a chip apart */
+    double bf16_flops, exp_per_clock;
     double error_small_frac, error_training_frac;        /* by judging.md's training subset */
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
     const char *surface_text;                            /* as the file holds it; NULL: none */
@@ -43,6 +45,7 @@ typedef struct orr_flash_fit {
     const char *kernel; /* "vllm_flash_attn_fa3", "cudnn" ... */
     const char *scheme; /* dtype as kernel tables say */
     uint8_t backward;
+    double causal_share; /* of the rows behind it; where the fit knows one mask, 0 or 1 */
     orr_flash_constants constants;
 } orr_flash_fit;
 
@@ -103,6 +106,17 @@ typedef struct orr_arch_fit {
     double memory_error_frac;
 } orr_arch_fit;
 
+/* What a fit is worth on another device. Errors are one standard deviation, relative. */
+typedef struct orr_transfer {
+    const char *source;
+    double power; /* efficiency grows as (watts a flop/s of peak)^power, within an architecture */
+    double gemm_sibling_frac;  /* error of a GEMM by a sibling's fit */
+    double gemm_distance_frac; /* more, for each e-fold between the data sheets */
+    double gemm_stranger_frac; /* of one by another architecture's */
+    /* Of other classes; what differs adds up, and the fit with the least is taken. */
+    double device_frac, arch_frac, kernel_frac, scheme_frac, direction_frac, mask_frac;
+} orr_transfer;
+
 /* A device with fewer measurements of a class than this is priced by assumption: its fits are
  * marked, and their errors are at least ORR_THIN_RELERR (20 % at 90 %). Counted over all files once
  * they are read. */
@@ -112,6 +126,7 @@ enum { ORR_THIN_ROWS = 100 };
 /* Large: lives in an arena. */
 typedef struct orr_calibration {
     const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
+    orr_transfer transfer;   /* zeros when no file says */
     uint32_t gemm_count, flash_count, stream_count, experts_count, exchange_count, collective_count,
         arch_count;
     orr_gemm_fit gemm[ORR_MAX_FITS];
@@ -142,6 +157,15 @@ orr_calibration *orr_calibration_without(orr_arena *arena, const orr_calibration
 bool orr_calibration_has_sibling(orr_arena *arena, const orr_calibration *calibration,
                                  const char *class, const orr_accelerator *accelerator);
 
+/* How unlike two architectures are: 0 the same, below 100 neighbours of a vendor... */
+double orr_arch_distance(const orr_accelerator *accelerator, uint8_t arch);
+/* How far a fit's data sheet is from the accelerator's, in log ratios; none from the one that it
+ * starts from, so that moving a figure changes no fit. */
+double orr_sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit);
+/* What another device adds to a fit's error, one sd; 0 for its own. */
+double orr_device_apart(const orr_transfer *transfer, const orr_accelerator *accelerator,
+                        const orr_fit *fit);
+
 /* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name);
@@ -166,11 +190,34 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
  * arithmetic; a relative with more power for it throttles less (GB300 by GB200, kernels.md §2.3).
  * Boards with less power are left as they are: runs on 500 W H100s show no more throttle. */
 orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator);
+
+/* The fits that speak for a device: its own alone, or, each as far as its sheet is near, those of
+ * all its siblings, or one of another architecture. A price is the weighted geometric mean of what
+ * they say, each with the part of its surface that carries over. */
+enum { ORR_MOST_RELATIVES = 6 };
+typedef struct orr_relatives {
+    uint32_t count;
+    uint8_t kin;       /* orr_kin of the nearest */
+    double apart_frac; /* one sd, to add to their own errors */
+    struct {
+        uint32_t index;      /* into the calibration's fits of the class */
+        double weight;       /* they sum to 1 */
+        double surface_frac; /* 1: the device's own */
+    } of[ORR_MOST_RELATIVES];
+} orr_relatives;
+void orr_relatives_gemm(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                        const char *scheme, orr_relatives *out);
+void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                         const char *kernel, const char *scheme, const orr_attention_shape *shape,
+                         orr_relatives *out);
+/* As orr_gemm_transfer, for kernels alone: efficiency moves with the power that a flop/s has, the
+ * speed of feeding units with their bf16 arithmetic, softmax with their exponentials. */
+orr_gemm_constants orr_gemm_borrow(const orr_transfer *transfer, const orr_gemm_fit *fit,
+                                   const orr_accelerator *accelerator);
+orr_flash_constants orr_flash_borrow(const orr_transfer *transfer, const orr_flash_fit *fit,
+                                     const orr_accelerator *accelerator);
 /* The nearest fit of a kernel: its device, direction, library and scheme, in that order. *apart is
  * what differs, one sd relative, to add to the fit's own error. NULL when there is none. */
-const orr_flash_fit *orr_calibration_flash(const orr_calibration *calibration,
-                                           const orr_accelerator *accelerator, const char *kernel,
-                                           const char *scheme, bool backward, double *apart_frac);
 const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibration,
                                                const orr_accelerator *accelerator,
                                                const char *kernel, const char *scheme,

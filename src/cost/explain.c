@@ -229,7 +229,8 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
     orr_kernel_row row = {.device = table->accelerator->name,
                           .dtype = SCHEMES[op->dtype],
                           .source = "",
-                          .kernel = ""};
+                          .kernel = "",
+                          .whole = true};
     orr_kernel_class class = ORR_KERNELS_GEMM;
     if (op->kind == ORR_OP_GEMM) {
         row.shape.gemm.m = (double)op->shape.gemm.m;
@@ -256,7 +257,7 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
         return;
     }
     double time = 0, relerr = 0;
-    if (orr_kernel_price(pricer, class, &row, &time, &relerr) && time > 0 && isfinite(time)) {
+    if (orr_kernel_price(pricer, class, &row, &time, &relerr) == ORR_GAP_NONE) {
         put_cost(arena, put_map(arena, out, "benchmark"), time, relerr);
     }
 }

@@ -28,6 +28,22 @@ static int width_class(double width) {
     return class;
 }
 
+/* Keys of an average and of the longest tile. Some kernels mask what lies outside a window without
+ * leaving it out (cuDNN's backward in 8 bits). */
+static void keys_of(const orr_flash_constants *c, const orr_attention_shape *shape, double *average,
+                    double *longest) {
+    *average = orr_attention_keys(shape);
+    *longest = shape->seq_kv;
+    if (shape->window > 0) {
+        orr_attention_shape whole = *shape;
+        whole.window = 0;
+        double all = orr_attention_keys(&whole);
+        double seen = orr_min_f64(shape->seq_kv, shape->window + TILE_ROWS);
+        *average += c->masked_frac * (all - *average);
+        *longest = seen + c->masked_frac * (shape->seq_kv - seen);
+    }
+}
+
 double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
                         const orr_attention_shape *shape) {
     double tiles = shape->batch * shape->heads * ceil(shape->seq_q / TILE_ROWS);
@@ -38,13 +54,14 @@ double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine
     int width = width_class(both / 2);
     double passes = shape->backward ? BACKWARD_FLOPS : 1;
     double efficiency = c->efficiency[width] * (shape->causal ? c->causal_frac : 1) *
-                        (shape->kv_heads < shape->heads ? c->grouped_frac : 1);
+                        (shape->kv_heads < shape->heads ? c->grouped_frac : 1) *
+                        (shape->deterministic ? c->deterministic_frac : 1);
     double unit_flops = machine->peak_flops * efficiency / machine->units;
     double key_s = passes * (2 * TILE_ROWS * both / unit_flops + c->block_s / BLOCK_KEYS);
-    double keys = orr_attention_keys(shape);
-    double window = shape->window > 0 ? shape->window + TILE_ROWS : shape->seq_kv;
-    double longest = key_s * orr_min_f64(shape->seq_kv, window) + c->tile_s;
-    double average = key_s * keys + c->tile_s;
+    double average, longest;
+    keys_of(c, shape, &average, &longest);
+    average = key_s * average + c->tile_s;
+    longest = key_s * longest + c->tile_s;
     double waves = tiles / machine->units;
     double whole = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
     /* unequal causal tiles fill waves among themselves */

@@ -63,10 +63,7 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
     orr_text out = orr_text_new(arena, OUT_LIMIT_BYTES);
     write_header(&out, rows.csv);
     int64_t count = 0, priced = 0;
-    static const char *const WHY[] = {"the row does not say what is needed", "unknown device",
-                                      "no model for this kind of kernel on this device"};
-    enum { REASONS = sizeof WHY / sizeof *WHY };
-    int64_t times[REASONS] = {0};
+    int64_t times[ORR_GAP_COUNT] = {0};
     orr_tree *without = orr_tree_new_list(arena);
     orr_kernel_row row;
     for (bool more = true; more;) {
@@ -75,15 +72,14 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
             break;
         }
         double time = 0, relerr = 0;
-        bool good = row.whole && orr_kernel_price(pricer, rows.class, &row, &time, &relerr) &&
-                    time > 0 && isfinite(time);
+        orr_kernel_gap gap = orr_kernel_price(pricer, rows.class, &row, &time, &relerr);
+        bool good = gap == ORR_GAP_NONE;
         write_row(&out, rows.csv, &row, good, time, relerr);
-        int why = !row.whole ? 0 : orr_kernel_accelerator(pricer, row.device) == NULL ? 1 : 2;
-        times[why] += !good;
+        times[gap]++;
         if (!good && orr_tree_size(without) < MOST_NAMED) {
             orr_tree *one = orr_tree_push(arena, without, orr_tree_new_map(arena));
             orr_tree_put_int(arena, one, "line", orr_csv_line(rows.csv));
-            orr_tree_put_text(arena, one, "why", WHY[why]);
+            orr_tree_put_text(arena, one, "why", orr_kernel_gap_text(gap));
         }
         count++;
         priced += good;
@@ -95,10 +91,10 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
     orr_tree_put_int(arena, *summary, "priced", priced);
     (void)orr_tree_put(arena, *summary, "unpriced", without);
     orr_tree *reasons = orr_tree_put(arena, *summary, "reasons", orr_tree_new_list(arena));
-    for (int i = 0; i < REASONS; i++) {
+    for (int i = ORR_GAP_NONE + 1; i < ORR_GAP_COUNT; i++) {
         if (times[i] > 0) {
             orr_tree *one = orr_tree_push(arena, reasons, orr_tree_new_map(arena));
-            orr_tree_put_text(arena, one, "why", WHY[i]);
+            orr_tree_put_text(arena, one, "why", orr_kernel_gap_text((orr_kernel_gap)i));
             orr_tree_put_int(arena, one, "rows", times[i]);
         }
     }

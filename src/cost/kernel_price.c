@@ -11,6 +11,10 @@ static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
 }
 
+static double own_error(const orr_fit *fit, const orr_kernel_row *row) {
+    return row->training ? fit->error_training_frac : fit->error_small_frac;
+}
+
 orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *name) {
     for (uint32_t i = 0; i < pricer->count; i++) {
         if (strcmp(pricer->device[i].name, name) == 0) {
@@ -31,50 +35,77 @@ orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *n
     return found;
 }
 
-/* A GEMM's constants for an accelerator, and how far to trust them. */
-static const orr_gemm_fit *gemm_fit(const orr_kernel_pricer *pricer, const orr_accelerator *a,
-                                    const char *scheme, bool training, orr_gemm_constants *c,
-                                    double *relerr) {
-    static const double KIN[] = {0, 0.06, 0.30};
-    orr_kin kin = ORR_KIN_OTHER;
-    const orr_gemm_fit *fit = orr_calibration_gemm(pricer->now, a, scheme, &kin);
-    if (strcmp(scheme, "fp16") == 0) { /* the same units: a nearer bf16 fit is better */
-        orr_kin other = ORR_KIN_OTHER;
-        const orr_gemm_fit *bf16 = orr_calibration_gemm(pricer->now, a, "bf16", &other);
-        if (fit == NULL || other < kin) {
-            fit = bf16;
-            kin = other;
+/* The nearest fits of a GEMM's numeric scheme. fp16 runs on the units of bf16, whose fit may lie
+ * nearer; another architecture's low precision says nothing. */
+static bool gemm_relatives(const orr_kernel_pricer *pricer, const orr_accelerator *a,
+                           const char *scheme, orr_relatives *out) {
+    orr_relatives_gemm(pricer->now, a, scheme, out);
+    bool half = strcmp(scheme, "fp16") == 0;
+    if (half) {
+        orr_relatives bf16;
+        orr_relatives_gemm(pricer->now, a, "bf16", &bf16);
+        if (out->count == 0 || bf16.kin < out->kin) {
+            *out = bf16;
         }
-    } else if (strcmp(scheme, "bf16") != 0 && kin == ORR_KIN_OTHER) {
-        return NULL; /* another architecture's low precision says nothing */
     }
-    if (fit != NULL) {
-        *c = orr_gemm_transfer(fit, a);
-        double own = training ? fit->fit.error_training_frac : fit->fit.error_small_frac;
-        *relerr = root_sum(own, KIN[kin]);
+    return out->count > 0 && (half || strcmp(scheme, "bf16") == 0 || out->kin != ORR_KIN_OTHER);
+}
+
+/* Fits of another scheme with elements as wide and as few scales. Not for integers on NVIDIA's:
+ * their rate by that of fp8 differs between boards, and no sheet of the catalog states it. */
+static bool gemm_alike(const orr_kernel_pricer *pricer, const orr_accelerator *a,
+                       const char *scheme, orr_relatives *out) {
+    static const char *const WIDE[2][3] = {{"fp8_row", "fp8_dynquant", "int8"},
+                                           {"mxfp4", "nvfp4_dynquant"}};
+    orr_dtype dtype;
+    if (!orr_scheme_dtype(scheme, &dtype) || orr_dtype_bytes(dtype) > 1 ||
+        (strncmp(scheme, "int", 3) == 0 && a->vendor == ORR_NVIDIA)) {
+        return false;
     }
-    return fit;
+    const char *const *list = WIDE[orr_dtype_bytes(dtype) < 1];
+    for (int i = 0; i < 3 && list[i] != NULL; i++) {
+        orr_relatives_gemm(pricer->now, a, list[i], out);
+        if (out->count > 0 && out->kin != ORR_KIN_OTHER) {
+            out->apart_frac = root_sum(out->apart_frac, pricer->now->transfer.scheme_frac);
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
                        const orr_kernel_row *row, double *time, double *relerr) {
-    orr_gemm_constants c;
-    const orr_gemm_fit *fit = gemm_fit(pricer, a, row->dtype, row->training, &c, relerr);
-    if (fit == NULL) {
-        return false;
+    orr_relatives relatives;
+    bool alike = false;
+    if (!gemm_relatives(pricer, a, row->dtype, &relatives)) {
+        alike = gemm_alike(pricer, a, row->dtype, &relatives);
+        if (!alike) {
+            return false;
+        }
     }
-    orr_machine machine = orr_scheme_machine(a, fit->scheme, (orr_dtype)fit->dtype);
-    orr_gemm_shape shape = {.m = row->shape.gemm.m,
-                            .n = row->shape.gemm.n,
-                            .k = row->shape.gemm.k,
-                            .batch = row->shape.gemm.batch,
-                            .in_bytes = orr_stored_bytes((orr_dtype)fit->dtype),
-                            .out_bytes = row->shape.gemm.accumulates ? 8 : 2};
-    double place[ORR_SURFACE_DIMS];
-    orr_gemm_place(&shape, place);
-    bool own = orr_name_equal(fit->fit.device, a->name);
-    *time = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK) *
-            orr_surface_factor(own ? fit->fit.surface : NULL, place);
+    double log_time = 0, error = 0;
+    for (uint32_t i = 0; i < relatives.count; i++) {
+        const orr_gemm_fit *fit = &pricer->now->gemm[relatives.of[i].index];
+        orr_dtype dtype = (orr_dtype)fit->dtype;
+        orr_gemm_constants c = orr_gemm_borrow(&pricer->now->transfer, fit, a);
+        c.quantise_frac = alike ? 0 : c.quantise_frac; /* a plain product, as far as is known */
+        orr_machine machine = orr_scheme_machine(a, fit->scheme, dtype);
+        orr_gemm_shape shape = {.m = row->shape.gemm.m,
+                                .n = row->shape.gemm.n,
+                                .k = row->shape.gemm.k,
+                                .batch = row->shape.gemm.batch,
+                                .in_bytes = orr_stored_bytes(dtype),
+                                .out_bytes = row->shape.gemm.accumulates ? 8 : 2};
+        double place[ORR_SURFACE_DIMS];
+        orr_gemm_place(&shape, place);
+        double modelled = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK);
+        log_time +=
+            relatives.of[i].weight * (log(modelled) + relatives.of[i].surface_frac *
+                                                          orr_surface_log(fit->fit.surface, place));
+        error += relatives.of[i].weight * own_error(&fit->fit, row);
+    }
+    *time = exp(log_time);
+    *relerr = root_sum(error, relatives.apart_frac);
     return true;
 }
 
@@ -94,8 +125,7 @@ static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
     orr_experts_place(&shape, place);
     *time = orr_experts_time_s(&fit->constants, &machine, &shape) *
             orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr =
-        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    *relerr = root_sum(own_error(&fit->fit, row), apart);
     return true;
 }
 
@@ -112,34 +142,35 @@ static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
     orr_exchange_place(&shape, place);
     *time = orr_exchange_time_s(&fit->constants, &shape) *
             orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr =
-        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    *relerr = root_sum(own_error(&fit->fit, row), apart);
     return true;
 }
 
 static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
                                 const orr_kernel_row *row, bool backward, double *time,
                                 double *relerr) {
-    double apart = 0;
-    const orr_flash_fit *fit =
-        orr_calibration_flash(pricer->now, a, row->kernel, row->dtype, backward, &apart);
-    if (fit == NULL) {
-        return false;
-    }
+    static const double BACKWARD_FRAC = 0.85; /* efficiency of a backward by its forward */
     orr_attention_shape shape = row->shape.attention;
     shape.backward = backward;
+    orr_relatives relatives;
+    orr_relatives_flash(pricer->now, a, row->kernel, row->dtype, &shape, &relatives);
     orr_machine machine = orr_machine_of(a, ORR_BF16);
     double place[ORR_SURFACE_DIMS];
     orr_attention_place(&shape, place);
-    *time = orr_flash_time_s(&fit->constants, &machine, &shape) *
-            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    if (backward && !fit->backward) {
-        static const double BACKWARD_FRAC = 0.85; /* efficiency of a backward by its forward */
-        *time /= BACKWARD_FRAC;
+    double log_time = 0, error = 0;
+    for (uint32_t i = 0; i < relatives.count; i++) {
+        const orr_flash_fit *fit = &pricer->now->flash[relatives.of[i].index];
+        orr_flash_constants c = orr_flash_borrow(&pricer->now->transfer, fit, a);
+        double modelled = orr_flash_time_s(&c, &machine, &shape);
+        modelled /= backward && !fit->backward ? BACKWARD_FRAC : 1;
+        log_time +=
+            relatives.of[i].weight * (log(modelled) + relatives.of[i].surface_frac *
+                                                          orr_surface_log(fit->fit.surface, place));
+        error += relatives.of[i].weight * own_error(&fit->fit, row);
     }
-    *relerr =
-        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
-    return true;
+    *time = exp(log_time);
+    *relerr = root_sum(error, relatives.apart_frac);
+    return relatives.count > 0;
 }
 
 static bool price_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
@@ -167,8 +198,7 @@ static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
     orr_stream_place(bytes, rows, place);
     *time = orr_stream_time_s(&fit->constants, &machine, bytes, rows) *
             orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr =
-        root_sum(row->training ? fit->fit.error_training_frac : fit->fit.error_small_frac, apart);
+    *relerr = root_sum(own_error(&fit->fit, row), apart);
     return true;
 }
 
@@ -183,21 +213,56 @@ static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a
     return orr_collective_price(pricer->now, &ask, row->shape.collective.bytes, time, relerr);
 }
 
-bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const orr_kernel_row *row,
-                      double *time_s, double *relerr_frac) {
+const char *orr_kernel_gap_text(orr_kernel_gap gap) {
+    static const char *const TEXTS[ORR_GAP_COUNT] = {
+        [ORR_GAP_NONE] = "priced",
+        [ORR_GAP_SHAPE] = "the row does not say what is needed",
+        [ORR_GAP_DEVICE] = "unknown device",
+        [ORR_GAP_FORMAT] = "no fit of this numeric format on this device or a sibling",
+        [ORR_GAP_FABRIC] = "between nodes: no fit of this system",
+        [ORR_GAP_MODEL] = "no model for this kind of kernel on this device",
+        [ORR_GAP_RANGE] = "sizes beyond what can be priced",
+        [ORR_GAP_TIME] = "the row states no time",
+    };
+    return gap < ORR_GAP_COUNT ? TEXTS[gap] : "unknown";
+}
+
+orr_kernel_gap orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class,
+                                const orr_kernel_row *row, double *time_s, double *relerr_frac) {
+    if (!row->whole) {
+        return ORR_GAP_SHAPE;
+    }
     const orr_accelerator *a = orr_kernel_accelerator(pricer, row->device);
     if (a == NULL) {
-        return false;
+        return ORR_GAP_DEVICE;
     }
+    bool priced = false;
+    orr_kernel_gap gap = ORR_GAP_MODEL;
     switch (class) {
-    case ORR_KERNELS_GEMM: return price_gemm(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_GEMM:
+        priced = price_gemm(pricer, a, row, time_s, relerr_frac);
+        gap = ORR_GAP_FORMAT;
+        break;
     case ORR_KERNELS_GROUPED_GEMM:
-    case ORR_KERNELS_MOE_FUSED: return price_experts(pricer, class, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_ATTENTION: return price_attention(pricer, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_MEMOPS: return price_memop(pricer, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_COLLECTIVES: return price_collective(pricer, a, row, time_s, relerr_frac);
-    case ORR_KERNELS_EP_ALLTOALL: return price_exchange(pricer, a, row, time_s, relerr_frac);
+    case ORR_KERNELS_MOE_FUSED:
+        priced = price_experts(pricer, class, a, row, time_s, relerr_frac);
+        gap = ORR_GAP_FORMAT;
+        break;
+    case ORR_KERNELS_ATTENTION:
+        priced = price_attention(pricer, a, row, time_s, relerr_frac);
+        break;
+    case ORR_KERNELS_MEMOPS: priced = price_memop(pricer, a, row, time_s, relerr_frac); break;
+    case ORR_KERNELS_COLLECTIVES:
+        priced = price_collective(pricer, a, row, time_s, relerr_frac);
+        gap = row->shape.collective.nodes > 1 ? ORR_GAP_FABRIC : ORR_GAP_MODEL;
+        break;
+    case ORR_KERNELS_EP_ALLTOALL:
+        priced = price_exchange(pricer, a, row, time_s, relerr_frac);
+        break;
     case ORR_KERNELS_COUNT: break;
     }
-    return false;
+    if (!priced) {
+        return gap;
+    }
+    return *time_s > 0 && isfinite(*time_s) ? ORR_GAP_NONE : ORR_GAP_RANGE;
 }

@@ -23,8 +23,22 @@ typedef struct orr_kernel_pricer {
  */
 orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *name);
 
-/* False when the device or the kind of kernel is unknown. relerr: one sd, relative. */
-bool orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class, const orr_kernel_row *row,
-                      double *time_s, double *relerr_frac);
+/* Why a row has no price. */
+typedef enum orr_kernel_gap {
+    ORR_GAP_NONE = 0,
+    ORR_GAP_SHAPE,  /* the row does not say what is needed */
+    ORR_GAP_DEVICE, /* unknown */
+    ORR_GAP_FORMAT, /* no fit of this numeric format there, or on a sibling */
+    ORR_GAP_FABRIC, /* between nodes of a system without a fit */
+    ORR_GAP_MODEL,  /* nothing was fitted to this kind of kernel */
+    ORR_GAP_RANGE,  /* beyond what numbers hold */
+    ORR_GAP_TIME,   /* priced, but the row states no time to compare with */
+    ORR_GAP_COUNT
+} orr_kernel_gap;
+const char *orr_kernel_gap_text(orr_kernel_gap gap);
+
+/* ORR_GAP_NONE when priced: a positive time. relerr: one sd, relative. */
+orr_kernel_gap orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class,
+                                const orr_kernel_row *row, double *time_s, double *relerr_frac);
 
 #endif

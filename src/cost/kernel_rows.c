@@ -1,6 +1,7 @@
 /* Reading kernel tables. Numbers that are absent or not numbers leave a row without a time. */
 #include "cost/kernel_rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -88,10 +89,10 @@ static const char *text_of(const cells *c, int column) {
     return at < 0 ? "" : c->cell[at];
 }
 
-/* 0 where there is no positive number. */
+/* 0 where there is no positive number; tuners write "inf" for kernels that failed. */
 static double number_of(const cells *c, int column) {
     double value = 0;
-    return orr_parse_real(text_of(c, column), &value) && value > 0 ? value : 0;
+    return orr_parse_real(text_of(c, column), &value) && value > 0 && isfinite(value) ? value : 0;
 }
 
 static bool all_positive(const double *value, int count) {
@@ -169,6 +170,7 @@ static bool read_attention(const cells *c, orr_kernel_row *row) {
                               .v_dim = value[6] > 0 ? value[6] : value[5],
                               .causal = strcmp(causal, "1") == 0 || strcmp(causal, "true") == 0,
                               .backward = strcmp(phase, "bwd") == 0};
+    row->shape.attention.deterministic = strstr(row->kernel, " det") != NULL;
     const char *window = strstr(row->kernel, "sw=");
     if (window != NULL) {
         double wide = 0;

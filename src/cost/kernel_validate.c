@@ -14,8 +14,8 @@ enum { MOST_NAMES = 1024, MOST_ROWS = 4 << 20 };
 typedef struct judged {
     float error, half; /* (priced - measured) / measured; half width of the interval over price */
     uint16_t device, dtype, device_dtype;
-
     uint8_t training, priced, covered, across;
+    uint8_t gap; /* orr_kernel_gap */
 } judged;
 
 /* Names in order of appearance. */
@@ -69,8 +69,12 @@ static void judge(tally *t, orr_kernel_pricer *pricer, orr_kernel_class class,
     j->training = row->training;
     j->across = class == ORR_KERNELS_COLLECTIVES && row->shape.collective.nodes > 1;
     double time = 0, relerr = 0;
-    if (!(row->time_s > 0) || !orr_kernel_price(pricer, class, row, &time, &relerr) ||
-        !(time > 0 && isfinite(time))) {
+    orr_kernel_gap gap = orr_kernel_price(pricer, class, row, &time, &relerr);
+    if (gap == ORR_GAP_NONE && !(row->time_s > 0)) {
+        gap = ORR_GAP_TIME;
+    }
+    j->gap = (uint8_t)gap;
+    if (gap != ORR_GAP_NONE) {
         return;
     }
     double half = HALF_90 * relerr;
@@ -182,17 +186,22 @@ static orr_tree *by_names(const tally *t, const names *list, take_fn take, float
     return map;
 }
 
+/* Rows without a price, by device and dtype and by the reason. */
 static orr_tree *unpriced(const tally *t) {
     orr_tree *list = orr_tree_new_list(t->arena);
+    int64_t(*count)[ORR_GAP_COUNT] =
+        (int64_t(*)[ORR_GAP_COUNT])orr_arena_array(t->arena, t->pairs.count + 1, sizeof *count);
+    for (size_t r = 0; r < t->count; r++) {
+        count[t->row[r].device_dtype][t->row[r].gap]++;
+    }
     for (uint32_t i = 0; i < t->pairs.count; i++) {
-        int64_t count = 0;
-        for (size_t r = 0; r < t->count; r++) {
-            count += !t->row[r].priced && t->row[r].device_dtype == i;
-        }
-        if (count > 0) {
-            orr_tree *entry = orr_tree_push(t->arena, list, orr_tree_new_map(t->arena));
-            orr_tree_put_text(t->arena, entry, "device_dtype", t->pairs.name[i]);
-            orr_tree_put_int(t->arena, entry, "count", count);
+        for (int gap = ORR_GAP_NONE + 1; gap < ORR_GAP_COUNT; gap++) {
+            if (count[i][gap] > 0) {
+                orr_tree *entry = orr_tree_push(t->arena, list, orr_tree_new_map(t->arena));
+                orr_tree_put_text(t->arena, entry, "device_dtype", t->pairs.name[i]);
+                orr_tree_put_int(t->arena, entry, "count", count[i][gap]);
+                orr_tree_put_text(t->arena, entry, "why", orr_kernel_gap_text((orr_kernel_gap)gap));
+            }
         }
     }
     return list;

@@ -85,6 +85,7 @@ typedef struct orr_attention_shape {
     double seq_q, seq_kv;
     double window; /* 0: none */
     bool causal, backward;
+    bool deterministic; /* sums in one order, whatever that costs */
 } orr_attention_shape;
 
 typedef struct orr_attention_constants {
@@ -116,6 +117,8 @@ typedef struct orr_flash_constants {
     double efficiency[ORR_FLASH_WIDTHS]; /* of peak, by head dimension */
     double causal_frac;                  /* of it with a causal mask */
     double grouped_frac;                 /* of it where query heads share keys */
+    double deterministic_frac;           /* of it where sums keep one order */
+    double masked_frac;                  /* of the keys outside a window, computed all the same */
     double tile_s;                       /* ramp of one tile */
     double block_s;                      /* softmax and bookkeeping per 128 keys of a tile */
     double quantisation;                 /* 1: whole waves */

@@ -13,8 +13,9 @@ static const orr_catalog catalog = {"hardware", "accelerator"};
 static const char *const dtype_words[] = {"bf16",  "fp16",      "fp32",  "fp8",
                                           "mxfp8", "fp8_block", "nvfp4", NULL};
 static const char *const vendor_words[] = {"nvidia", "amd", "other", NULL};
-static const char *const arch_words[] = {"volta", "ampere", "ada",   "hopper", "blackwell",
-                                         "cdna2", "cdna3",  "cdna4", "other",  NULL};
+static const char *const arch_words[] = {"volta",     "ampere",        "ada",   "hopper",
+                                         "blackwell", "blackwell_rtx", "cdna2", "cdna3",
+                                         "cdna4",     "other",         NULL};
 static const char *const topology_words[] = {"switched", "mesh", "torus", "host", NULL};
 
 const char *orr_dtype_name(orr_dtype dtype) {
@@ -98,6 +99,13 @@ static const orr_field fields[] = {
      .doc = "Memory bandwidth."},
     QUANTITY("l2_bytes", a.l2_bytes, 0, 1e13, "bytes", "Last cache shared by all units."),
     QUANTITY("tdp_w", a.tdp_w, 0, 1e6, "W", "Power limit."),
+    {.name = "exp_per_clock",
+     .type = ORR_FIELD_U32,
+     .offset = AT(a.exp_per_clock),
+     .min = 1,
+     .max = 1 << 16,
+     .fallback = "16",
+     .doc = "Exponentials that a unit does in a clock, which bound the softmax of attention."},
     WORD("topology", a.topology, topology_words, "switched", "Shape of the scale-up links."),
     {.name = "link_Bps",
      .type = ORR_FIELD_QUANTITY,

@@ -30,7 +30,8 @@ typedef enum orr_arch {
     ORR_ARCH_AMPERE,
     ORR_ARCH_ADA,
     ORR_ARCH_HOPPER,
-    ORR_ARCH_BLACKWELL,
+    ORR_ARCH_BLACKWELL,     /* sm_100, sm_103: tensor memory, HBM */
+    ORR_ARCH_BLACKWELL_RTX, /* sm_120: units like Ada's, GDDR behind a large L2 */
     ORR_ARCH_CDNA2,
     ORR_ARCH_CDNA3,
     ORR_ARCH_CDNA4,
@@ -63,11 +64,12 @@ typedef struct orr_accelerator {
     double hbm_Bps;
     double l2_bytes;
     double tdp_w;
-    double link_Bps; /* scale-up, one direction, all links of one accelerator */
-    double peer_Bps; /* scale-up, one direction, to one peer */
-    double nic_Bps;  /* one direction, as usually built */
-    uint32_t domain; /* accelerators of a scale-up domain, as usually built */
-    uint32_t node;   /* accelerators of a host, as usually built */
+    uint32_t exp_per_clock; /* exponentials that a unit does in a clock */
+    double link_Bps;        /* scale-up, one direction, all links of one accelerator */
+    double peer_Bps;        /* scale-up, one direction, to one peer */
+    double nic_Bps;         /* one direction, as usually built */
+    uint32_t domain;        /* accelerators of a scale-up domain, as usually built */
+    uint32_t node;          /* accelerators of a host, as usually built */
 } orr_accelerator;
 
 orr_status orr_accelerator_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,

@@ -170,7 +170,8 @@ static void add_unpriced(orr_page *page, const orr_tree *unpriced) {
     orr_page_heading(page, "Not priced");
     for (size_t i = 0; i < count && i < most; i++) {
         const orr_tree *one = orr_tree_at(unpriced, i);
-        orr_page_add(page, "  %7lld  %s\n", whole(one, "count"), text(one, "device_dtype"));
+        orr_page_add(page, "  %7lld  %s: %s\n", whole(one, "count"), text(one, "device_dtype"),
+                     text(one, "why"));
     }
     if (count > most) {
         orr_page_add(page, "           and %zu more (-v shows all)\n", count - most);

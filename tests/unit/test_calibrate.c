@@ -246,6 +246,45 @@ static void bad_tables_are_named(void **state) {
     }
 }
 
+/* Every row is priced, or counted with the reason why it is not. */
+static void rows_without_a_price_say_why(void **state) {
+    (void)state;
+    static const char TEXT[] = "gpu,dtype,m,n,k,layout,source,time_us\n"
+                               "h100,bf16,4096,4096,4096,TN,x,200\n"
+                               "h100,bf16,4096,4096,4096,TN,x,inf\n"
+                               "h100,bf16,4096,,4096,TN,x,200\n"
+                               "h100,tf32,4096,4096,4096,TN,x,200\n"
+                               "z9000,bf16,4096,4096,4096,TN,x,200\n"
+                               "mi300x,fp8,4096,4096,4096,TN,x,200\n";
+    static const char *const whys[] = {
+        "the row states no time", "the row does not say what is needed",
+        "no fit of this numeric format on this device or a sibling", "unknown device"};
+    char path[] = "/tmp/orr_kernels_why.csv";
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs(TEXT, file);
+    (void)fclose(file);
+    orr_tree *out = NULL;
+    orr_err err = {0};
+    assert_int_equal(
+        orr_cost_kernels_validate(arena, &(orr_kernels_request){.path = path}, &out, &err), ORR_OK);
+    (void)remove(path);
+    assert_int_equal(orr_tree_int(orr_tree_path(out, "summary.rows"), 0), 6);
+    assert_int_equal(orr_tree_int(orr_tree_path(out, "summary.priced"), 0), 2);
+    assert_true(orr_tree_real(orr_tree_path(out, "summary.mape"), 9) < 1);
+    const orr_tree *list = orr_tree_get(out, "unpriced");
+    assert_int_equal(orr_tree_size(list), 4);
+    for (size_t w = 0; w < 4; w++) {
+        bool said = false;
+        for (size_t i = 0; i < orr_tree_size(list); i++) {
+            const orr_tree *one = orr_tree_at(list, i);
+            said = said || (strcmp(orr_tree_text(orr_tree_get(one, "why"), ""), whys[w]) == 0 &&
+                            orr_tree_int(orr_tree_get(one, "count"), 0) == 1);
+        }
+        assert_true(said);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(robust_fit_survives_outliers),
@@ -254,6 +293,7 @@ int main(void) {
         cmocka_unit_test(thresholds_are_no_measurements),
         cmocka_unit_test(prices_stay_near_measurements),
         cmocka_unit_test(bad_tables_are_named),
+        cmocka_unit_test(rows_without_a_price_say_why),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,6 +71,69 @@ static void unknown_devices_take_the_nearest_sibling(void **state) {
     assert_int_equal(fit->fit.arch, ORR_ARCH_CDNA3);
 }
 
+static orr_accelerator *catalog(const char *name) {
+    orr_accelerator *found = NULL;
+    assert_int_equal(orr_accelerator_find(arena, name, &found, NULL), ORR_OK);
+    return found;
+}
+
+static void devices_without_fits_ask_all_siblings(void **state) {
+    (void)state;
+    orr_relatives r;
+    orr_relatives_gemm(builtin, catalog("b200"), "bf16", &r);
+    assert_int_equal(r.count, 1); /* its own alone */
+    assert_int_equal(r.kin, ORR_KIN_SAME);
+    assert_true(r.apart_frac == 0 && r.of[0].weight == 1 && r.of[0].surface_frac == 1);
+    orr_relatives_gemm(builtin, catalog("gb300"), "bf16", &r);
+    assert_int_equal(r.count, 3);
+    assert_int_equal(r.kin, ORR_KIN_ARCH);
+    double sum = 0, last = 1;
+    for (uint32_t i = 0; i < r.count; i++) {
+        const char *device = builtin->gemm[r.of[i].index].fit.device;
+        assert_true(strcmp(device, "b200") == 0 || strcmp(device, "b300") == 0 ||
+                    strcmp(device, "gb200") == 0);
+        assert_true(r.of[i].weight <= last && r.of[i].surface_frac < 1.0000001);
+        last = r.of[i].weight;
+        sum += r.of[i].weight;
+    }
+    assert_true(sum > 0.999999 && sum < 1.000001);
+    /* consumer Blackwell is another architecture: nothing of it, or for it, speaks for HBM parts */
+    orr_calibration *without = orr_calibration_without(arena, builtin, "rtx-pro-6000");
+    orr_relatives_gemm(without, catalog("rtx-pro-6000"), "bf16", &r);
+    assert_int_equal(r.kin, ORR_KIN_OTHER);
+    assert_int_equal(r.count, 1);
+    assert_true(r.apart_frac >= 0.2 && r.of[0].surface_frac == 0);
+}
+
+static void power_decides_between_boards_of_a_chip(void **state) {
+    (void)state;
+    orr_relatives r;
+    orr_accelerator board = *catalog("h100");
+    board.name = "h100-of-half-the-power";
+    board.tdp_w /= 2;
+    orr_relatives_gemm(builtin, &board, "bf16", &r);
+    const orr_gemm_fit *fit = &builtin->gemm[r.of[0].index];
+    orr_gemm_constants c = orr_gemm_borrow(&builtin->transfer, fit, &board);
+    double expected = fit->constants.efficiency * pow(0.5, builtin->transfer.power);
+    assert_true(builtin->transfer.power > 0.1 && builtin->transfer.power < 0.4);
+    assert_true(fabs(c.efficiency / expected - 1) < 1e-9);
+}
+
+static void softmax_moves_with_exponentials(void **state) {
+    (void)state;
+    orr_flash_fit fit = {.fit = {.device = "b200",
+                                 .arch = ORR_ARCH_BLACKWELL,
+                                 .units = 148,
+                                 .peak_flops = 2250e12,
+                                 .tdp_w = 1000,
+                                 .exp_per_clock = 16},
+                         .constants = {.block_s = 1e-6}};
+    orr_flash_constants c = orr_flash_borrow(&builtin->transfer, &fit, catalog("gb300"));
+    assert_true(fabs(c.block_s / 0.5e-6 - 1) < 1e-9);
+    c = orr_flash_borrow(&builtin->transfer, &fit, catalog("gb200"));
+    assert_true(fabs(c.block_s / 1e-6 - 1) < 1e-9);
+}
+
 static void collectives_come_by_rank_count(void **state) {
     (void)state;
     orr_accelerator h100 =
@@ -140,6 +204,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_find_their_own_fit),
         cmocka_unit_test(unknown_devices_take_the_nearest_sibling),
+        cmocka_unit_test(devices_without_fits_ask_all_siblings),
+        cmocka_unit_test(power_decides_between_boards_of_a_chip),
+        cmocka_unit_test(softmax_moves_with_exponentials),
         cmocka_unit_test(collectives_come_by_rank_count),
         cmocka_unit_test(systems_are_accelerators_built_otherwise),
         cmocka_unit_test(bad_files_are_named),

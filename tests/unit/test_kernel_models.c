@@ -238,8 +238,47 @@ static void distinct_places_without_replacement(void **state) {
     assert_true(fabs(orr_distinct_places(1, 8, 256) - 1) < 1e-12);
 }
 
+static const orr_flash_constants FLASH = {.start_s = 1e-5,
+                                          .sequence_s = 1e-8,
+                                          .efficiency = {0.6, 0.6, 0.6, 0.6, 0.6, 0.6},
+                                          .causal_frac = 1,
+                                          .grouped_frac = 1,
+                                          .deterministic_frac = 0.9,
+                                          .tile_s = 1e-6,
+                                          .block_s = 1e-7,
+                                          .tail = 4,
+                                          .hbm_frac = 0.7,
+                                          .norm = 3};
+
+/* A kernel that only masks what lies outside a window takes the time of no window. */
+static void windows_help_kernels_that_skip(void **state) {
+    (void)state;
+    orr_attention_shape whole = attention_shape(16384), windowed = whole;
+    windowed.window = 128;
+    orr_flash_constants masks = FLASH;
+    masks.masked_frac = 1;
+    double all = orr_flash_time_s(&FLASH, &MACHINE, &whole);
+    double skipped = orr_flash_time_s(&FLASH, &MACHINE, &windowed);
+    double masked = orr_flash_time_s(&masks, &MACHINE, &windowed);
+    assert_true(skipped < all / 10);
+    assert_true(fabs(masked / all - 1) < 1e-9);
+    masks.masked_frac = 0.5;
+    double half = orr_flash_time_s(&masks, &MACHINE, &windowed);
+    assert_true(half > skipped && half < all);
+}
+
+static void one_order_of_sums_costs(void **state) {
+    (void)state;
+    orr_attention_shape shape = attention_shape(16384);
+    double free_s = orr_flash_time_s(&FLASH, &MACHINE, &shape);
+    shape.deterministic = true;
+    assert_true(orr_flash_time_s(&FLASH, &MACHINE, &shape) > 1.05 * free_s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_help_kernels_that_skip),
+        cmocka_unit_test(one_order_of_sums_costs),
         cmocka_unit_test(gemm_grows_with_each_dimension),
         cmocka_unit_test(gemm_respects_its_limits),
         cmocka_unit_test(sustained_power_is_the_whole_throttle),
