@@ -201,8 +201,7 @@ uint32_t orr_closing_ops(const orr_program *program, uint32_t rank, orr_op ops[8
     optimizer->sub = ORR_MEMOP_BULK;
     optimizer->dep[0] = optimizer->dep[1] = -1;
     optimizer->shape.memory.kernels = 2;
-    optimizer->bytes =
-        software->optimizer_shard_bytes * own + software->optimizer_local_bytes * local;
+    optimizer->bytes = orr_plan_optimizer_bytes(plan, software, own, local);
     if (sharded && !per_layer) {
         count = push_collective(ops, count, ORR_ALL_GATHER, held * dense, shards, stride);
         count = push_collective(ops, count, ORR_ALL_GATHER, held * expert, expert_shards,

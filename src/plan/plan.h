@@ -184,6 +184,11 @@ uint32_t orr_plan_dense_shards(const orr_plan *plan);  /* dp*cp, or the group */
 uint32_t orr_plan_expert_shards(const orr_plan *plan); /* gpus / (etp ep pp) */
 /* Parameters that adapters train, over the whole model. */
 uint64_t orr_plan_adapter_params(const orr_model *model, const orr_lora *lora);
+/* Memory traffic of an optimizer step on a rank that updates `shard` parameters and holds `local`:
+ * the profile's bytes, in proportion to what the plan's number formats take where fp32 states of
+ * 16-bit parameters take 30; norm, zeroing and copies of gathered shards. */
+double orr_plan_optimizer_bytes(const orr_plan *plan, const orr_software *software, double shard,
+                                double local);
 /* Bytes a frozen weight of a linear rests in, scales included. */
 double orr_base_bytes(uint8_t base);
 /* Ranks from one stage to the next. */

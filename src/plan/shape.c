@@ -5,6 +5,24 @@ uint32_t orr_plan_dense_shards(const orr_plan *plan) {
     return plan->shard.group != 0 ? plan->shard.group : plan->shard.dp * plan->split.cp;
 }
 
+/* Gradient read, main parameter and moments read and written, resident parameter written. */
+static double step_bytes(const orr_numeric *n) {
+    bool own_master = n->master_bytes == 0;
+    double main = own_master ? n->param_bytes : n->master_bytes;
+    double written = own_master ? 0 : n->param_bytes;
+    return n->grad_bytes + 2 * (main + n->exp_avg_bytes + n->exp_avg_sq_bytes) + written;
+}
+
+double orr_plan_optimizer_bytes(const orr_plan *plan, const orr_software *software, double shard,
+                                double local) {
+    static const double USUAL_BYTES = 30;
+    double per_shard = software->optimizer_shard_bytes * step_bytes(&plan->numeric) / USUAL_BYTES;
+    bool gathers = plan->shard.kind != ORR_SHARD_NONE && plan->shard.dp > 1;
+    double per_local =
+        software->optimizer_local_bytes + (gathers ? software->gather_copy_bytes : 0);
+    return per_shard * shard + per_local * local;
+}
+
 uint32_t orr_plan_expert_shards(const orr_plan *plan) {
     uint64_t ranks = (uint64_t)plan->split.etp * plan->split.ep * plan->pipe.pp;
     uint32_t all = ranks == 0 ? 1 : (uint32_t)orr_max_u64(1, plan->gpus / ranks);

@@ -1,7 +1,8 @@
 /* Optimisation ladders: runs of one source that add one change after the other. Each step's change
  * is held against the projected one: sign, size, and the order of the steps.
  *
- * Which rows are steps says data/study/rules.yaml (`ladder`); a ladder is what follows one another
+ * Which rows are steps, and which of them a plan cannot say, says data/study/rules.yaml (`ladder`);
+ * the latter are listed and not counted. A ladder is what follows one another
  * in the table with the same source, model, accelerator and count. The change is named by the row's
  * note, from the first colon to the next semicolon. */
 #include <math.h>
@@ -38,12 +39,18 @@ static int sign_of(double gain) {
     return gain > NOISE_FRAC ? 1 : gain < -NOISE_FRAC ? -1 : 0;
 }
 
+static bool in_plan(const orr_curator *curator, orr_arena *arena, const orr_judged *row) {
+    const orr_tree *facts = orr_curate_facts(curator, arena, row->run, "ladder");
+    return orr_tree_bool(orr_tree_get(facts, "in_plan"), true);
+}
+
 typedef struct tally {
     uint32_t told, right; /* changes whose measured sign can be told; of these, projected alike */
+    uint32_t beyond;      /* changes that a plan cannot say */
 } tally;
 
-static orr_tree *step_tree(orr_arena *arena, const orr_judged *row, const orr_judged *before,
-                           tally *sum) {
+static orr_tree *step_tree(const orr_curator *curator, orr_arena *arena, const orr_judged *row,
+                           const orr_judged *before, tally *sum) {
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_int(arena, map, "index", row->run->index);
     orr_tree_put_text(arena, map, "lever", lever_of(arena, row->run));
@@ -55,29 +62,37 @@ static orr_tree *step_tree(orr_arena *arena, const orr_judged *row, const orr_ju
         double projected = row->projected / before->projected - 1;
         orr_tree_put_real(arena, map, "measured_gain", measured);
         orr_tree_put_real(arena, map, "projected_gain", projected);
-        bool told = sign_of(measured) != 0;
+        bool said = in_plan(curator, arena, row);
+        bool told = said && sign_of(measured) != 0;
         bool right = sign_of(measured) * projected > 0;
-        orr_tree_put_text(arena, map, "sign", !told ? "within noise" : right ? "right" : "wrong");
+        orr_tree_put_text(arena, map, "sign",
+                          !said   ? "not in a plan"
+                          : !told ? "within noise"
+                          : right ? "right"
+                                  : "wrong");
+        sum->beyond += !said;
         sum->told += told;
         sum->right += told && right;
     }
     return map;
 }
 
-static orr_tree *ladder_tree(orr_arena *arena, const orr_judged *const *step, uint32_t count) {
+static orr_tree *ladder_tree(const orr_curator *curator, orr_arena *arena,
+                             const orr_judged *const *step, uint32_t count) {
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_text(arena, map, "source", step[0]->run->source);
     orr_tree_put_text(arena, map, "model", step[0]->run->model);
     orr_tree_put_text(arena, map, "gpu", step[0]->gpu);
     orr_tree_put_int(arena, map, "gpus", step[0]->resolved->plan.gpus);
     orr_tree *list = orr_tree_new_list(arena);
-    tally sum = {0, 0};
+    tally sum = {0, 0, 0};
     for (uint32_t i = 0; i < count; i++) {
         (void)orr_tree_push(arena, list,
-                            step_tree(arena, step[i], i > 0 ? step[i - 1] : NULL, &sum));
+                            step_tree(curator, arena, step[i], i > 0 ? step[i - 1] : NULL, &sum));
     }
     orr_tree_put_int(arena, map, "signs_told", sum.told);
     orr_tree_put_int(arena, map, "signs_right", sum.right);
+    orr_tree_put_int(arena, map, "not_in_plan", sum.beyond);
     orr_tree_put_real(arena, map, "kendall_tau", orr_kendall(step, count));
     (void)orr_tree_put(arena, map, "steps", list);
     return map;
@@ -94,7 +109,7 @@ orr_tree *orr_judge_ladders(const orr_curator *curator, orr_arena *arena, const 
             step[n] = &rows[i + n];
         }
         if (n > 1) {
-            (void)orr_tree_push(arena, list, ladder_tree(arena, step, n));
+            (void)orr_tree_push(arena, list, ladder_tree(curator, arena, step, n));
         }
     }
     return list;

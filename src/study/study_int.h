@@ -105,8 +105,8 @@ orr_tree *orr_judge_series(orr_arena *arena, const orr_judged *rows, uint32_t co
 /* Kendall's tau-b of projected and measured throughput; ties are within 2 %. */
 double orr_kendall(const orr_judged *const *rows, uint32_t n);
 /* Changes added one after the other: list of {source, model, gpu, gpus, signs_told, signs_right,
- * kendall_tau, steps: [{index, lever, measured, projected, error, measured_gain, projected_gain,
- * sign}]}. */
+ * not_in_plan, kendall_tau, steps: [{index, lever, measured, projected, error, measured_gain,
+ * projected_gain, sign}]}. */
 orr_tree *orr_judge_ladders(const orr_curator *curator, orr_arena *arena, const orr_judged *rows,
                             uint32_t count);
 /* ablate.c: list of {effect, summary, series}, "nothing" first. */

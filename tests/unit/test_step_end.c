@@ -21,7 +21,8 @@ static void write_profile(const char *path, const char *line) {
     assert_int_equal(fclose(file), 0);
 }
 
-static double slice(const char *line, const char *sharding, const char *name) {
+static double slice_with(const char *line, const char *key, const char *value, const char *sharding,
+                         const char *name) {
     static const char *const path = "test_step_end.yaml";
     static const char *const keys[][2] = {{"model", "llama-3.1-8b"},
                                           {"hardware", "h100"},
@@ -41,6 +42,9 @@ static double slice(const char *line, const char *sharding, const char *name) {
         orr_tree_put_text(arena, args, keys[i][0], keys[i][1]);
     }
     orr_tree_put_text(arena, args, "sharding", sharding);
+    if (key != NULL) {
+        orr_tree_put_text(arena, args, key, value);
+    }
     assert_int_equal(orr_call(ctx, "project", args, arena, &envelope, NULL), ORR_OK);
     assert_int_equal(remove(path), 0);
     const orr_tree *breakdown = orr_tree_path(envelope, "result.breakdown");
@@ -48,6 +52,10 @@ static double slice(const char *line, const char *sharding, const char *name) {
     orr_ctx_free(ctx);
     orr_arena_free(arena);
     return time_s;
+}
+
+static double slice(const char *line, const char *sharding, const char *name) {
+    return slice_with(line, NULL, NULL, sharding, name);
 }
 
 static void buckets_pay_latency_each(void **state) {
@@ -72,10 +80,23 @@ static void gathers_of_lists_are_copied(void **state) {
     assert_true(slice(with, "none", "optimizer_s") == slice(without, "none", "optimizer_s"));
 }
 
+/* Smaller states take less traffic, but looking 8-bit ones up takes arithmetic. */
+static void a_step_follows_its_formats(void **state) {
+    (void)state;
+    static const char *const bytes = "optimizer_local_bytes: 0", *const code = "adam8bit_cycles: 0";
+    double usual = slice(bytes, "none", "optimizer_s");
+    double half = slice_with(bytes, "exp_avg_dtype", "bf16", "none", "optimizer_s");
+    assert_true(half < usual && half > 26. / 30 * usual * 0.99);
+    assert_true(slice_with(bytes, "optimizer", "adam8bit", "none", "optimizer_s") > usual);
+    assert_true(slice_with(code, "optimizer", "adam8bit", "none", "optimizer_s") <
+                slice(code, "none", "optimizer_s"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_pay_latency_each),
         cmocka_unit_test(gathers_of_lists_are_copied),
+        cmocka_unit_test(a_step_follows_its_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,11 +116,12 @@ static void ranking_is_by_pairs_and_ties_count_as_equal(void **state) {
 /* A gain of 20 % projected as 10 %, a loss projected as a gain, a change within noise. */
 static void changes_are_judged_by_their_sign(void **state) {
     (void)state;
-    enum { N = 5 };
-    static const double measured[N] = {100, 120, 90, 90.5, 50},
-                        projected[N] = {100, 110, 115, 100, 50};
-    static const char *const notes[N] = {"cumulative: base; x", "cumulative: +a; x",
-                                         "cumulative: +b", "cumulative: +c", "no step"};
+    enum { N = 6 };
+    static const double measured[N] = {100, 120, 90, 90.5, 99, 50},
+                        projected[N] = {100, 110, 115, 100, 100, 50};
+    static const char *const notes[N] = {"cumulative: base; x",     "cumulative: +a; x",
+                                         "cumulative: +b",          "cumulative: +c",
+                                         "cumulative: +launch-opt", "no step"};
     orr_judged rows[N];
     orr_run runs[N];
     fill_rows(rows, runs, N, measured, projected);
@@ -136,14 +137,17 @@ static void changes_are_judged_by_their_sign(void **state) {
     const orr_tree *all = orr_judge_ladders(&curator, arena, rows, N);
     assert_int_equal(orr_tree_size(all), 1);
     const orr_tree *one = orr_tree_at(all, 0), *steps = orr_tree_get(one, "steps");
-    assert_int_equal(orr_tree_size(steps), 4);
+    assert_int_equal(orr_tree_size(steps), 5);
     assert_int_equal(orr_tree_int(orr_tree_get(one, "signs_told"), 0), 2);
+    assert_int_equal(orr_tree_int(orr_tree_get(one, "not_in_plan"), 0), 1);
     assert_int_equal(orr_tree_int(orr_tree_get(one, "signs_right"), 0), 1);
     assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 1), "lever"), ""), "+a");
     assert_true(close_to(real(orr_tree_at(steps, 1), "projected_gain"), 0.1));
     assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 2), "sign"), ""), "wrong");
     assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 3), "sign"), ""),
                         "within noise");
+    assert_string_equal(orr_tree_text(orr_tree_get(orr_tree_at(steps, 4), "sign"), ""),
+                        "not in a plan");
     orr_curator_release(&curator);
     orr_arena_free(arena);
 }
