@@ -16,8 +16,24 @@ from blocks import Block
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
+STALL = 5  # robust standard deviations: further off, something else ran
+
+
 class TooLong(Exception):
     pass
+
+
+def typical(samples):
+    """The mean, since times add up to a step as means do; stalls are left out."""
+    middle = statistics.median(samples)
+    off = 1.4826 * statistics.median(abs(s - middle) for s in samples)
+    kept = [s for s in samples if abs(s - middle) <= STALL * max(off, 0.01 * middle)]
+    return statistics.mean(kept)
+
+
+def plain(one, *others):
+    """Fields of a record: without what the work list says beside them."""
+    return {k: v for k, v in one.items() if k not in ("of_phase", "outside_layers", *others)}
 
 
 class Probe:
@@ -50,6 +66,13 @@ class Probe:
         end.synchronize()
         return start.elapsed_time(end) * 1e-3
 
+    def on_host(self, work):
+        """Seconds until the host is through, whatever the device still does."""
+        self.sync()
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
     def sample(self, work, prepare=None, repeats=None):
         """Seconds of each repetition; `prepare` runs ahead of each, untimed."""
         samples = []
@@ -62,10 +85,18 @@ class Probe:
                 samples.append(taken)
         return samples
 
+    def slowest(self, samples):
+        """Of each repetition the time of the last rank: what follows waits for it."""
+        if self.ranks == 1:
+            return samples
+        both = torch.tensor(samples, dtype=torch.float64, device=self.device)
+        dist.all_reduce(both, op=dist.ReduceOp.MAX)
+        return both.tolist()
+
     def record(self, fields, samples):
         middle = statistics.median(samples)
         off = statistics.median(abs(s - middle) for s in samples)
-        self.records.append({**fields, "time_us": 1e6 * middle,
+        self.records.append({**fields, "time_us": 1e6 * typical(samples),
                              "spread": 1.4826 * off / middle if middle > 0 else 0,
                              "samples": len(samples)})
 
@@ -95,11 +126,13 @@ class Probe:
 
     # ---- parts
 
-    def layer(self, kind, split, blocks=None, accumulate=True):
+    def layer(self, kind, split, blocks=None, accumulate=True, waits=False):
         """A layer as a whole: forward, and backward without recomputation, in turn as in training.
 
         Several `blocks` of the kind take turns, so that weights come from memory and not from a
-        cache that one layer alone would fit. accumulate: gradients are added to what is there."""
+        cache that one layer alone would fit. accumulate: gradients are added to what is there.
+        waits: a collective follows forward and backward, which begins when the last rank is there.
+        """
         tp = split["tp"]
         name = "a layer of width %d" % kind["hidden"]
 
@@ -120,13 +153,17 @@ class Probe:
                 def backward():
                     out[0].backward(gradient)
 
-                if self.ranks > 1:
-                    dist.barrier()
-                self.sync()
-                took = self.once(forward), self.once(backward)
+                took = []
+                for half in (forward, backward):
+                    if self.ranks > 1 and (waits or half is forward):
+                        dist.barrier()
+                    self.sync()
+                    took.append(self.once(half))
                 if i >= 0:
                     ahead.append(took[0])
                     back.append(took[1])
+            if waits:
+                ahead, back = self.slowest(ahead), self.slowest(back)
             fields = {"class": "layer", "op": "layer", "hidden": kind["hidden"],
                       "heads": kind["heads"], "kv_heads": kind.get("kv_heads", kind["heads"]),
                       "head_dim": kind["head_dim"],
@@ -143,7 +180,7 @@ class Probe:
 
     def kernel(self, one, shapes):
         """One op of the work list. `shapes`: tokens and vocabulary, which a loss needs."""
-        fields = {k: v for k, v in one.items() if k != "of_phase"}
+        fields = plain(one)
         what = " ".join(str(one[k]) for k in ("name", "op", "phase") if k in one)
 
         def work():
@@ -225,15 +262,24 @@ class Probe:
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=False)
 
-            self.record({k: v for k, v in fields.items() if k != "of_phase"}, self.sample(step))
+            self.record(plain(fields), self.sample(step))
 
         self.guarded("optimizer step", work)
 
-    def collective_as(self, one, work):
-        """One that a wrapper of the framework runs, with the copies that it makes."""
-        self.guarded(f"{one['op']} of {one['bytes']} bytes", lambda: self.record(
-            {k: v for k, v in one.items() if k != "name"},
-            self.sample(work, prepare=dist.barrier)))
+    def collective_as(self, one, make, before=None):
+        """One that a wrapper of the framework runs, with the copies that it makes. make() gives
+        what to time; `before` runs ahead of it, untimed: kernels, so that caches are not its own.
+        """
+        def prepare():
+            if before:
+                before()
+            dist.barrier()
+
+        def work():
+            samples = self.slowest(self.sample(make(), prepare, 2 * self.repeats))
+            self.record(plain(one, "name"), samples)
+
+        self.guarded(f"{one['op']} of {one['bytes']} bytes", work)
 
     def collective(self, one, stand_in=1):
         """stand_in: bytes moved by those that the plan counts (2: fp32 in place of 16 bits)."""
@@ -257,8 +303,8 @@ class Probe:
                     [dist.P2POp(dist.isend, whole, peer),
                      dist.P2POp(dist.irecv, other, (self.rank - 1) % self.ranks)])],
             }
-            self.record({k: v for k, v in one.items() if k != "name"},
-                        self.sample(works[one["op"]], prepare=dist.barrier))
+            self.record(plain(one, "name"),
+                        self.slowest(self.sample(works[one["op"]], prepare=dist.barrier)))
 
         self.guarded(what, work)
 

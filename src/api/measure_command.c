@@ -231,6 +231,9 @@ static void put_work(orr_job *job, const orr_scope *scope, const orr_work *work)
             orr_tree_put_text(arena, one, "of_phase",
                               op->phase == ORR_PHASE_FORWARD ? "forward" : "backward");
         }
+        if (work->outside[i]) {
+            orr_tree_put_bool(arena, one, "outside_layers", true);
+        }
         (void)orr_tree_push(arena, list, one);
     }
 }

@@ -31,6 +31,7 @@ orr_tree *orr_scope_write(orr_arena *arena, const orr_scope *scope);
 typedef struct orr_work {
     uint32_t count, capacity;
     orr_op *op;
+    bool *outside; /* [count] runs outside layers too: layers measured as a whole lack it */
 } orr_work;
 /* Ops of the reduced plan's embedding, head and one layer of each kind, then those of the end of a
  * step; with collectives that its ranks can form. */

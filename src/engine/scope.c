@@ -69,7 +69,7 @@ void orr_scope_of(orr_arena *arena, const orr_resolved *target, uint32_t gpus, o
 
 /* ---- work ----------------------------------------------------------------------------------- */
 
-static void add_work(orr_arena *arena, orr_work *work, const orr_op *op) {
+static void add_work(orr_arena *arena, orr_work *work, const orr_op *op, bool outside) {
     for (uint32_t i = 0; i < work->count; i++) {
         const orr_op *known = &work->op[i];
         bool same = known->kind == op->kind && known->phase == op->phase &&
@@ -78,17 +78,22 @@ static void add_work(orr_arena *arena, orr_work *work, const orr_op *op) {
                     known->bytes == op->bytes &&
                     memcmp(&known->shape, &op->shape, sizeof op->shape) == 0;
         if (same) {
+            work->outside[i] = work->outside[i] || outside;
             return;
         }
     }
     if (work->count == work->capacity) {
         work->capacity = work->capacity == 0 ? 64 : 2 * work->capacity;
         orr_op *bigger = ORR_NEW_ARRAY(arena, orr_op, work->capacity);
+        bool *marks = ORR_NEW_ARRAY(arena, bool, work->capacity);
         if (work->count > 0) {
             memcpy(bigger, work->op, work->count * sizeof *bigger);
+            memcpy(marks, work->outside, work->count * sizeof *marks);
         }
         work->op = bigger;
+        work->outside = marks;
     }
+    work->outside[work->count] = outside;
     work->op[work->count++] = *op;
 }
 
@@ -98,7 +103,7 @@ static void add_program(orr_arena *arena, const orr_program *program, orr_work *
         for (uint32_t p = 0; p < chunk->part_count; p++) {
             const orr_object *object = chunk->part[p].object;
             for (uint32_t i = 0; i < object->op_count; i++) {
-                add_work(arena, work, &object->op[i]);
+                add_work(arena, work, &object->op[i], object->key.what != ORR_OBJECT_LAYER);
             }
         }
     }
@@ -111,7 +116,7 @@ static void add_closing(orr_arena *arena, const orr_program *program, uint32_t r
         uint32_t count = orr_closing_ops(program, r, ops);
         for (uint32_t i = 0; i < count; i++) {
             if (ops[i].kind != ORR_OP_COLLECTIVE || ops[i].shape.comm.size <= ranks) {
-                add_work(arena, work, &ops[i]);
+                add_work(arena, work, &ops[i], true);
             }
         }
     }
@@ -127,7 +132,7 @@ static void add_collectives(orr_arena *arena, const orr_program *program, uint32
             for (uint32_t i = 0; i < object->op_count; i++) {
                 const orr_op *op = &object->op[i];
                 if (op->kind == ORR_OP_COLLECTIVE && op->shape.comm.size <= ranks) {
-                    add_work(arena, work, op);
+                    add_work(arena, work, op, object->key.what != ORR_OBJECT_LAYER);
                 }
             }
         }

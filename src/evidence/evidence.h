@@ -20,6 +20,7 @@ enum {
 /* The first five are orr_op_kind. */
 typedef enum orr_evidence_kind {
     ORR_EVIDENCE_LAYER = ORR_OP_COLLECTIVE + 1,
+    ORR_EVIDENCE_UNIT,
     ORR_EVIDENCE_KIND_COUNT
 } orr_evidence_kind;
 
@@ -30,6 +31,8 @@ typedef enum orr_evidence_kind {
  *   collective      rank bytes, ranks, scale-up domains
  *   layer           hidden heads kv_heads head_dim v_dim ffn experts topk expert_ffn shared_ffn seq
  *                   mbs tp cp ep sp; whole-model widths, phase input_grad stands for the backward
+ *   unit            bytes of its gather, as the collective's; what the framework does on the host
+ *                   around one unit of sharded parameters, beside gather, scatter and kernels
  */
 typedef struct orr_evidence_key {
     uint8_t kind;      /* orr_op_kind, orr_evidence_kind */
@@ -120,6 +123,11 @@ orr_status orr_evidence_key_read(orr_arena *arena, const orr_tree *map, orr_evid
 void orr_evidence_op_of(const orr_evidence_key *key, orr_op *op);
 /* The key of a layer as a whole, forward or backward (ORR_PHASE_INPUT_GRAD). */
 void orr_evidence_key_of_layer(const orr_object_key *layer, orr_phase phase, orr_evidence_key *key);
+
+/* What the host spends on a sharded unit whose gather has that many bytes: the record of the unit
+ * nearest in size, the smaller of two; NULL when none. Phase forward or input_grad (backward). */
+const orr_evidence_record *orr_evidence_unit(const orr_evidence *evidence, orr_phase phase,
+                                             double gather_bytes);
 
 /* The record of a key, or of one that does not state phase or output bytes; NULL when none. */
 const orr_evidence_record *orr_evidence_find(const orr_evidence *evidence,

@@ -20,10 +20,11 @@ typedef struct orr_evidence_row {
 
 extern const orr_schema orr_evidence_row_schema;
 /* Words of a row's `op`, in the order of its value: the kinds of orr_op with each collective on its
- * own, then layer and step. */
+ * own, then layer, unit and step. */
 enum {
     ORR_ROW_COLLECTIVE = 4, /* the first of them */
     ORR_ROW_LAYER = ORR_ROW_COLLECTIVE + ORR_COLLECTIVE_COUNT,
+    ORR_ROW_UNIT,
     ORR_ROW_STEP
 };
 extern const char *const orr_evidence_ops[];

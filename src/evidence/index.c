@@ -104,6 +104,24 @@ static const orr_evidence_record *get(const orr_evidence *evidence, const orr_ev
     }
 }
 
+const orr_evidence_record *orr_evidence_unit(const orr_evidence *evidence, orr_phase phase,
+                                             double gather_bytes) {
+    const orr_evidence_record *best = NULL;
+    double best_off = 0;
+    for (uint32_t i = 0; i < evidence->count; i++) { /* sorted: of equals the smaller is first */
+        const orr_evidence_record *one = &evidence->record[i];
+        if (one->key.kind != ORR_EVIDENCE_UNIT || one->key.phase != phase) {
+            continue;
+        }
+        double off = fabs(log(orr_max_f64(1, (double)one->key.dim[0]) / gather_bytes));
+        if (best == NULL || off < best_off) {
+            best = one;
+            best_off = off;
+        }
+    }
+    return best;
+}
+
 const orr_evidence_record *orr_evidence_find(const orr_evidence *evidence,
                                              const orr_evidence_key *key) {
     const orr_evidence_record *found = get(evidence, key);

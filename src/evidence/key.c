@@ -112,8 +112,8 @@ void orr_evidence_key_of_layer(const orr_object_key *object, orr_phase phase,
 }
 
 const char *orr_evidence_kind_name(uint8_t kind) {
-    static const char *const names[] = {"gemm",   "grouped_gemm", "attention",
-                                        "memory", "collective",   "layer"};
+    static const char *const names[] = {"gemm",       "grouped_gemm", "attention", "memory",
+                                        "collective", "layer",        "unit"};
     return kind < ORR_EVIDENCE_KIND_COUNT ? names[kind] : "unknown";
 }
 
@@ -127,6 +127,7 @@ const char *const orr_evidence_dims[ORR_EVIDENCE_KIND_COUNT][ORR_EVIDENCE_DIMS] 
     [ORR_EVIDENCE_LAYER] = {"hidden", "heads", "kv_heads", "head_dim", "v_dim", "ffn", "experts",
                             "topk", "expert_ffn", "shared_ffn", "seq", "mbs", "tp", "cp", "ep",
                             "sp"},
+    [ORR_EVIDENCE_UNIT] = {"bytes"},
 };
 
 /* The op's word with what tells its kind apart: "gemm bf16 forward m=8192 n=4096 k=4096". */
@@ -137,7 +138,7 @@ const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *ke
                         : memory   ? orr_evidence_families[key->sub]
                                    : orr_evidence_kind_name(key->kind));
     if (!collective && !memory) {
-        if (key->kind != ORR_EVIDENCE_LAYER) {
+        if (key->kind < ORR_EVIDENCE_LAYER) {
             orr_text_format(&text, " %s", orr_dtype_name((orr_dtype)key->dtype));
         }
         orr_text_format(&text, " %s",

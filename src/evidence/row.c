@@ -8,7 +8,7 @@
 const char *const orr_evidence_ops[] = {
     "gemm",       "grouped_gemm",   "attention",  "memory",    "all_reduce",
     "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast",
-    "layer",      "step",           NULL};
+    "layer",      "unit",           "step",       NULL};
 const char *const orr_evidence_families[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
                                              "permute",     "loss",     "embedding", "cast",
                                              "eager",       "bulk",     NULL};
@@ -79,7 +79,7 @@ static const orr_field fields[] = {
     SIZE(window, "tokens of a sliding window; 0: none"),
     SIZE(seq_q, "queries of a sequence on this rank"),
     SIZE(seq_kv, "keys of a sequence"),
-    SIZE(bytes, "memory: traffic; collective: of a rank, as nccl-tests counts"),
+    SIZE(bytes, "memory: traffic; collective: of a rank, as nccl-tests counts; unit: its gather's"),
     SIZE(kernels, "memory: launches"),
     SIZE(ranks, "of the group"),
     SIZE(domains, "scale-up domains that the group touches"),
@@ -111,7 +111,7 @@ orr_tree *orr_evidence_fields(orr_arena *arena) {
 
 orr_evidence_class orr_evidence_row_class(const orr_evidence_row *row) {
     return row->op == ORR_ROW_STEP         ? ORR_CLASS_BIT_STEP
-           : row->op == ORR_ROW_LAYER      ? ORR_CLASS_BIT_LAYER
+           : row->op >= ORR_ROW_LAYER      ? ORR_CLASS_BIT_LAYER
            : row->op >= ORR_ROW_COLLECTIVE ? ORR_CLASS_BIT_COLLECTIVE
                                            : ORR_CLASS_BIT_KERNEL;
 }
@@ -177,11 +177,24 @@ static orr_status layer_record(const orr_evidence_row *row, orr_evidence_record 
                           {"cp", row->cp, 1},
                           {"ep", row->ep, 1},
                           {"sp", row->sp, 0}};
+    return put_sizes(row, sizes, 16, out, err);
+}
+
+/* Layers and units run forward and backward as a whole. */
+static orr_status whole_record(const orr_evidence_row *row, orr_evidence_record *out,
+                               orr_err *err) {
     out->key.dtype = 0;
     if (out->key.phase != ORR_PHASE_FORWARD && out->key.phase != ORR_PHASE_INPUT_GRAD) {
-        return orr_fail(err, ORR_E_SCHEMA, "a layer's phase is 'forward' or 'backward'");
+        return orr_fail(err, ORR_E_SCHEMA, "a %s's phase is 'forward' or 'backward'",
+                        orr_evidence_ops[row->op]);
     }
-    return put_sizes(row, sizes, 16, out, err);
+    if (row->op == ORR_ROW_LAYER) {
+        out->key.kind = ORR_EVIDENCE_LAYER;
+        return layer_record(row, out, err);
+    }
+    const size sizes[] = {{"bytes", row->bytes, -1}};
+    out->key.kind = ORR_EVIDENCE_UNIT;
+    return put_sizes(row, sizes, 1, out, err);
 }
 
 orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_record *out,
@@ -201,9 +214,8 @@ orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_rec
         out->key.phase = out->key.dtype = 0;
         return put_sizes(row, sizes, 3, out, err);
     }
-    if (row->op == ORR_ROW_LAYER) {
-        out->key.kind = ORR_EVIDENCE_LAYER;
-        return layer_record(row, out, err);
+    if (row->op >= ORR_ROW_LAYER) {
+        return whole_record(row, out, err);
     }
     out->key.kind = row->op;
     if (row->op == ORR_OP_MEMORY) {

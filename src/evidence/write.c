@@ -22,8 +22,9 @@ orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record 
     orr_tree *map = orr_tree_new_map(arena);
     uint8_t op = key->kind == ORR_OP_COLLECTIVE    ? (uint8_t)(ORR_ROW_COLLECTIVE + key->sub)
                  : key->kind == ORR_EVIDENCE_LAYER ? (uint8_t)ORR_ROW_LAYER
+                 : key->kind == ORR_EVIDENCE_UNIT  ? (uint8_t)ORR_ROW_UNIT
                                                    : key->kind;
-    bool layer = key->kind == ORR_EVIDENCE_LAYER;
+    bool layer = key->kind >= ORR_EVIDENCE_LAYER;
     orr_tree_put_text(arena, map, "class",
                       layer                            ? "layer"
                       : key->kind == ORR_OP_COLLECTIVE ? "collective"

@@ -151,28 +151,80 @@ static bool correct(const orr_evidence *evidence, const orr_cost_table *table,
     return done;
 }
 
-const orr_priced *orr_engine_in_situ(orr_engine *engine, const orr_cost_table *table,
-                                     const orr_software *software, const orr_priced *priced) {
-    const orr_object *object = priced->object;
-    const orr_evidence *evidence = orr_cost_table_evidence(table);
-    if (evidence == NULL || object->key.what != ORR_OBJECT_LAYER) {
-        return priced;
+/* ---- sharded units -------------------------------------------------------------------------- */
+
+/* The first exchange of a kind: that of dense parameters, whose unit holds the experts too. */
+static const orr_op *first_exchange(const orr_object *object, orr_collective kind) {
+    for (uint32_t i = 0; i < object->op_count; i++) {
+        const orr_op *op = &object->op[i];
+        if (op->kind == ORR_OP_COLLECTIVE && op->class == ORR_CLASS_DP && op->sub == kind) {
+            return op;
+        }
     }
+    return NULL;
+}
+
+static bool lengthen(orr_cost *exchange, const orr_evidence_record *unit) {
+    static const double LEAST_RELERR = 0.05;
+    if (unit == NULL) {
+        return false;
+    }
+    double error_s = exchange->time_s * exchange->relerr_frac +
+                     unit->time_s * orr_max_f64(LEAST_RELERR, unit->spread_frac);
+    exchange->time_s += unit->time_s;
+    exchange->relerr_frac = error_s / exchange->time_s;
+    return true;
+}
+
+/* What the framework does on the host around a unit lengthens the exchanges that it belongs to: the
+ * gather ahead of the forward, the scatter of the backward. */
+static bool add_unit(const orr_evidence *evidence, const orr_object *object, orr_cost *cost) {
+    const orr_op *gather = first_exchange(object, ORR_ALL_GATHER);
+    const orr_op *scatter = first_exchange(object, ORR_REDUCE_SCATTER);
+    if (gather == NULL || scatter == NULL) {
+        return false;
+    }
+    double bytes = (double)gather->shape.comm.rank_bytes;
+    bool ahead =
+        lengthen(&cost[gather - object->op], orr_evidence_unit(evidence, ORR_PHASE_FORWARD, bytes));
+    bool back = lengthen(&cost[scatter - object->op],
+                         orr_evidence_unit(evidence, ORR_PHASE_INPUT_GRAD, bytes));
+    return ahead || back;
+}
+
+/* ---- layers and units in place -------------------------------------------------------------- */
+
+static bool correct_layer(const orr_evidence *evidence, const orr_cost_table *table,
+                          const orr_software *software, const orr_object *object, orr_cost *cost) {
     correction forward, backward;
+    if (object->key.what != ORR_OBJECT_LAYER) {
+        return false;
+    }
     bool has_forward = correct(evidence, table, software, object, ORR_PHASE_FORWARD, &forward);
     bool has_backward = correct(evidence, table, software, object, ORR_PHASE_INPUT_GRAD, &backward);
-    if (!has_forward && !has_backward) {
-        return priced;
-    }
-    orr_cost *cost = ORR_NEW_ARRAY(engine->prices, orr_cost, object->op_count);
     for (uint32_t i = 0; i < object->op_count; i++) {
         const orr_op *op = &object->op[i];
         bool ahead = op->phase == ORR_PHASE_FORWARD;
-        cost[i] = priced->op[i];
         if (op->class <= ORR_CLASS_LOSS && (ahead ? has_forward : has_backward)) {
             const correction *c = ahead ? &forward : &backward;
             cost[i] = (orr_cost){cost[i].time_s * c->factor, c->relerr_frac, c->provenance};
         }
+    }
+    return has_forward || has_backward;
+}
+
+const orr_priced *orr_engine_in_situ(orr_engine *engine, const orr_cost_table *table,
+                                     const orr_software *software, const orr_priced *priced) {
+    const orr_object *object = priced->object;
+    const orr_evidence *evidence = orr_cost_table_evidence(table);
+    if (evidence == NULL || object->op_count == 0) {
+        return priced;
+    }
+    orr_cost *cost = ORR_NEW_ARRAY(engine->prices, orr_cost, object->op_count);
+    memcpy(cost, priced->op, object->op_count * sizeof *cost);
+    bool layer = correct_layer(evidence, table, software, object, cost);
+    if (!add_unit(evidence, object, cost) && !layer) {
+        return priced;
     }
     orr_priced *out = ORR_NEW(engine->prices, orr_priced);
     *out = (orr_priced){.object = object, .op = cost};

@@ -54,7 +54,11 @@ static double exposed_ep(const raw *sum, const orr_software *software,
 
 static double exposed_dp(const raw *sum, const orr_software *software, double compute_s) {
     double comm_s = sum->class_s[ORR_CLASS_DP];
-    double slowed_s = compute_s + software->fsdp_slowdown_frac * orr_min_f64(comm_s, compute_s);
+    double slow_frac = software->fsdp_slowdown_frac;
+    if (slow_frac >= 1) {
+        return comm_s; /* compute stands still: in turn, however short it is */
+    }
+    double slowed_s = compute_s + slow_frac * orr_min_f64(comm_s, compute_s);
     return orr_max_f64(slowed_s, comm_s) - compute_s;
 }
 

@@ -102,6 +102,10 @@ static void sharded_layers_hide_gathers_and_slow_down(void **state) {
     near(times_of(&software, &plain).phase[0].class_s[ORR_CLASS_DP], 0.2); /* slowed by .1 x 2 */
     costs[2].time_s = 9;
     near(times_of(&software, &plain).phase[0].class_s[ORR_CLASS_DP], 5); /* 9 - 4 of compute */
+    software.fsdp_slowdown_frac = 1; /* in turn, whichever is longer */
+    near(times_of(&software, &plain).phase[0].class_s[ORR_CLASS_DP], 9);
+    costs[2].time_s = 2;
+    near(times_of(&software, &plain).phase[0].class_s[ORR_CLASS_DP], 2);
 }
 
 static void recompute_repeats_what_it_names(void **state) {
