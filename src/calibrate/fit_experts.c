@@ -9,7 +9,7 @@
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
 static const double TRAINING_WEIGHT = 1.5;
 static const orr_surface_plan EXPERTS_SURFACE = {
-    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 200};
+    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 100};
 static const orr_surface_plan EXCHANGE_SURFACE = {
     .dims = 5, .step = {1, 1, 1, 1, 1}, .pull = 1, .least_rows = 100};
 

@@ -23,7 +23,10 @@ double orr_experts_time_s(const orr_experts_constants *c, const orr_machine *mac
     if (shape->skewed) {
         rows = orr_min_f64(rows * pow(shape->ranks, c->skew), shape->most_rows);
     }
-    double active = shape->groups * (1 - exp(-rows / shape->groups));
+    double missed = shape->topk > 0
+                        ? pow(1 - orr_min_f64(1, shape->topk / shape->groups), rows / shape->topk)
+                        : exp(-rows / shape->groups);
+    double active = shape->groups * (1 - missed);
     if (!(active > 0)) {
         return 0;
     }

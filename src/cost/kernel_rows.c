@@ -120,9 +120,42 @@ static bool read_gemm(const cells *c, orr_kernel_row *row) {
     return least > 0;
 }
 
+/* The whole number behind a word of a note, such as "topk=8"; 0: none. */
+static double number_in(const char *note, const char *word) {
+    const char *at = strstr(note, word);
+    double value = 0;
+    for (at = at == NULL ? "" : at + strlen(word); *at >= '0' && *at <= '9' && value < 1e9; at++) {
+        value = 10 * value + (*at - '0');
+    }
+    return value;
+}
+
+/* Tables of tuners say in notes and file names what shares a scale and how wide activations are,
+ * and round rows a group, which tokens and copies give exactly. */
+static void read_tuned(const char *note, orr_kernel_row *row) {
+    static const char *const notes[] = {"per_Token", "per_1x128", "per_1x32"};
+    static const char *const files[] = {"fp8fp4", "a8w4"}; /* 8-bit activations, 4-bit weights */
+    enum { NOTES = sizeof notes / sizeof *notes, FILES = sizeof files / sizeof *files };
+    row->shape.gemm.scales = 0;
+    for (uint8_t i = 0; i < NOTES; i++) {
+        row->shape.gemm.scales =
+            strstr(note, notes[i]) != NULL ? (uint8_t)(i + 1) : row->shape.gemm.scales;
+    }
+    for (size_t i = 0; i < FILES; i++) {
+        row->shape.gemm.scales =
+            strstr(row->source, files[i]) != NULL ? NOTES + 1 : row->shape.gemm.scales;
+    }
+    double tokens = number_in(note, "token="), topk = number_in(note, "topk=");
+    row->shape.gemm.topk = tokens > 0 ? topk : 0;
+    if (row->shape.gemm.topk > 0) {
+        row->shape.gemm.m = tokens * topk / row->shape.gemm.batch;
+    }
+}
+
 static bool read_grouped(const cells *c, orr_kernel_row *row) {
     bool good = read_gemm(c, row);
     const char *stage = text_of(c, FIRST + 4);
+    read_tuned(text_of(c, KERNEL), row);
     row->kernel = stage;
     row->stage = strstr(stage, "wgrad") != NULL   ? ORR_STAGE_WGRAD
                  : strstr(stage, "dgrad") != NULL ? ORR_STAGE_DGRAD
@@ -307,6 +340,8 @@ orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class
         return (orr_experts_shape){.rows = row->shape.gemm.m * groups,
                                    .most_rows = row->shape.gemm.m * groups,
                                    .groups = groups,
+                                   .topk = row->shape.gemm.topk,
+                                   .scales = row->shape.gemm.scales,
                                    .row_flops = 2 * n * k,
                                    .group_bytes = n * k * element,
                                    .row_bytes = ACTIVATION_BYTES * (n + k),

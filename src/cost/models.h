@@ -152,6 +152,7 @@ typedef struct orr_experts_shape {
     double rows;        /* token-expert rows of this rank, balanced */
     double most_rows;   /* no skew brings more */
     double groups;      /* local experts */
+    double topk;        /* of them that a token goes to; 0: rows are spread at random */
     double row_flops;   /* of one row through all products */
     double group_bytes; /* weights of one expert, read; gradients, written */
     double row_bytes, token_bytes; /* activation traffic */
@@ -159,6 +160,7 @@ typedef struct orr_experts_shape {
     double width_in, width_out;    /* of the first product */
     double ranks;                  /* that share the experts */
     bool skewed;                   /* routing by a power law */
+    uint8_t scales; /* kinds of low precision, by number, which surfaces tell apart */
 } orr_experts_shape;
 typedef struct orr_experts_constants {
     double start_s;

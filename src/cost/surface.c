@@ -212,12 +212,12 @@ void orr_stream_place(double bytes, double rows, double place[ORR_SURFACE_DIMS])
 }
 
 void orr_experts_place(const orr_experts_shape *shape, double place[ORR_SURFACE_DIMS]) {
-    static const double BALANCED = 0, SKEWED = 3; /* well apart */
+    static const double BALANCED = 0, SKEWED = 3, KIND = 4; /* well apart */
     place[0] = octaves(shape->rows / shape->groups);
     place[1] = octaves(shape->width_in);
     place[2] = octaves(shape->width_out);
     place[3] = octaves(shape->groups);
-    place[4] = shape->skewed ? SKEWED + octaves(shape->ranks) : BALANCED;
+    place[4] = shape->skewed ? SKEWED + octaves(shape->ranks) : BALANCED + KIND * shape->scales;
 }
 
 void orr_exchange_place(const orr_exchange_shape *shape, double place[ORR_SURFACE_DIMS]) {
