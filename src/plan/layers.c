@@ -40,11 +40,12 @@ typedef struct walker {
     uint32_t stages, stage;
 } walker;
 
-/* The block goes onto the current stage, and only then the walk may advance. */
+/* The block goes onto the current stage, and only then the walk may advance. One that ends on the
+ * threshold ends its stage: step times and memory of runs whose costs tie agree with that alone. */
 static uint32_t walk_block(walker *w, uint64_t cost) {
     uint32_t here = w->stage;
     w->done += cost;
-    if (w->stage + 1 < w->stages && w->done * w->stages > w->total * (w->stage + 1)) {
+    if (w->stage + 1 < w->stages && w->done * w->stages >= w->total * (w->stage + 1)) {
         w->stage++;
     }
     return here;

@@ -163,13 +163,12 @@ static void layouts_that_are_none(void **state) {
 
 /* ---- by cost -------------------------------------------------------------------------------- */
 
-/* The published sweep's 1.34B model; the splits that its memory confirms (memory_verdict.md §4.1).
- */
+/* The published sweep's 1.34B model, whose costs tie with the thresholds: a head is four layers. */
 static void cost_walk_of_the_sweep(void **state) {
     (void)state;
     orr_layer layer = plain_layer(2048, 8192);
     orr_model model = model_of(&layer, 16, 131072);
-    static const uint32_t two[] = {11, 5}, four[] = {6, 5, 5, 0};
+    static const uint32_t two[] = {10, 6}, four[] = {5, 5, 5, 1};
     placed got;
     orr_plan plan = {.pipe = {.pp = 2, .vpp = 1, .placement = ORR_PLACE_COST_WALK}};
     assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
@@ -177,7 +176,11 @@ static void cost_walk_of_the_sweep(void **state) {
     plan.pipe.pp = 4;
     assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
     assert_memory_equal(got.count, four, sizeof four);
-    assert_int_equal(got.offset[3], 16);
+    assert_int_equal(got.offset[3], 15);
+    static const uint32_t no_tie[] = {6, 5, 5, 0};
+    model.vocab += 2048; /* a threshold now lies behind the fifth layer */
+    assert_int_equal(orr_plan_layers(&model, &plan, got.count, got.offset, NULL), ORR_OK);
+    assert_memory_equal(got.count, no_tie, sizeof no_tie);
 }
 
 /* A head worth several layers takes room on the last stage. */
