@@ -69,8 +69,10 @@ orr_weigher *orr_weigher_new(void);
 void orr_weigher_free(orr_weigher *weigher);
 void orr_weigher_forget(orr_weigher *weigher); /* objects are dead; chunks must come again */
 void orr_weigher_chunks(orr_weigher *weigher, const orr_program *program); /* parameters */
-/* After the program's recompute or order changed. */
-void orr_weigher_recompute(orr_weigher *weigher, const orr_order *order);
+/* What is in flight. An order that was told since the chunks were is known again, by its address
+ * within a generation. */
+void orr_weigher_order(orr_weigher *weigher, const orr_order *order, uint32_t generation);
+void orr_weigher_recompute(orr_weigher *weigher); /* after the program's recompute changed */
 /* Of the worst rank: orr_memory.worst.need_bytes. */
 double orr_weigher_need(orr_weigher *weigher);
 /* A lower bound of it: what two ranks hold between ops. */

@@ -104,10 +104,11 @@ typedef struct orr_weighed {
 } orr_weighed;
 
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out);
-/* The same in two: what recompute does not change (kind is the caller's, order is left), and what
- * it does. */
+/* The same in three: what recompute does not change (kind is the caller's, order is left), what a
+ * micro-batch in flight keeps, and the instants. */
 void orr_memory_weigh_params(orr_weighed *weighed, const orr_program *program);
 void orr_memory_weigh_kept(orr_weighed *weighed);
+void orr_memory_weigh_instants(const orr_weighed *weighed);
 /* From the memo, which must be there. */
 const orr_object_bytes *orr_memory_object(const orr_weighed *weighed, const orr_object *object);
 /* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
@@ -183,15 +184,58 @@ typedef struct orr_peak {
 void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static *fixed,
                      orr_peak *out);
 
-/* Dynamic bytes of a rank at its worst, moment by moment and without gradients alive: those of
- * moments A and B in `before`, of C in `held`, and under a running backward alone. */
+bool orr_memory_same_chunks(const orr_weighed *weighed, uint32_t a, uint32_t b);
+
+/* ---- fold.c: ranks and live vectors that weigh the same, for searches --------------------------
+ */
+
+/* Ranks with equal chunks, and the kinds that these have. */
+typedef struct orr_rank_class {
+    uint32_t rank; /* the first of them */
+    uint32_t kinds;
+    uint8_t kind[ORR_MAX_CHUNK_KINDS];
+    uint8_t slot[ORR_MAX_VPP]; /* of each chunk, its place among the kinds */
+} orr_rank_class;
+typedef struct orr_rank_classes {
+    uint32_t ranks, vpp, count;
+    uint16_t of_rank[ORR_MAX_PP];
+    orr_rank_class class[ORR_MAX_PP];
+} orr_rank_classes;
+void orr_rank_classes_find(orr_rank_classes *classes, const orr_program *program);
+
+/* Micro-batches in flight by kind of chunk; see orr_live. */
+typedef struct orr_live_sum {
+    uint8_t event;   /* ORR_SOP_F, _W, or _B for backwards of both sorts */
+    uint8_t running; /* whose event it is: index into the class's kinds */
+    uint16_t pending_w;
+} orr_live_sum;
+/* Those of one order, class by class as they are asked for. */
+typedef struct orr_fold {
+    struct {
+        bool known;
+        uint32_t first, vectors, number; /* its vectors; where their counts begin */
+    } of_class[ORR_MAX_PP];
+    orr_live_sum *vector;
+    double *count; /* kinds of the class for each vector */
+    uint32_t vectors, vector_capacity, counts, count_capacity;
+} orr_fold;
+void orr_fold_begin(orr_fold *fold, const orr_rank_classes *classes);
+void orr_fold_release(orr_fold *fold);
+void orr_fold_class(orr_fold *fold, const orr_rank_classes *classes, uint32_t class,
+                    const orr_order_view *order);
+
+/* Dynamic bytes of a class's fullest rank at its worst, moment by moment and without gradients
+ * alive: those of moments A and B in `before`, of C in `held`, and under a running backward alone.
+ */
 typedef struct orr_held {
     double before, held, in_backward;
     bool has_backward;
 } orr_held;
-orr_held orr_memory_held(const orr_weighed *weighed, uint32_t rank);
-
-bool orr_memory_same_chunks(const orr_weighed *weighed, uint32_t a, uint32_t b);
+orr_held orr_fold_held(const orr_fold *fold, const orr_rank_classes *classes, uint32_t class,
+                       const orr_kind_bytes *kinds);
+/* A part of them: what micro-batches in flight hold at the end of a forward. */
+double orr_fold_kept(const orr_fold *fold, const orr_rank_classes *classes, uint32_t class,
+                     const orr_kind_bytes *kinds);
 
 /* ---- verdict.c ------------------------------------------------------------------------------- */
 

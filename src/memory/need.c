@@ -9,6 +9,8 @@
 /* Static bytes depend on the plan's tail alone once chunks are known: by kind of sharding, overlap
  * of reductions, and way of transfer. */
 enum { TAILS = 32 };
+/* Orders that a body's neighbours change to and fro between. */
+enum { FOLDS = 4 };
 
 typedef struct fixed_bytes {
     double total, away, live_grads, optimizer_temp;
@@ -18,20 +20,26 @@ struct orr_weigher {
     orr_weigh_memo memo;
     orr_weighed weighed;
     orr_kind_bytes kind[ORR_MAX_CHUNK_KINDS];
-    const orr_kind_bytes *rank_kind[ORR_MAX_VPP];
-    double rank_kept[ORR_MAX_VPP];
     bool tail_known[TAILS];
-    fixed_bytes *fixed[TAILS]; /* [ORR_MAX_PP] each, made when first used */
-    bool kept_known, held_known;
-    orr_held held[ORR_MAX_PP];
-    double floor[2]; /* dynamic bytes of the first and the last rank */
+    fixed_bytes *fixed[TAILS]; /* [ORR_MAX_PP] by class of ranks, made when first used */
+    orr_rank_classes classes;
+    uint8_t *chunk; /* kinds of the chunks that the classes and the folds are of */
+    uint32_t chunk_capacity;
+    struct {
+        const orr_order *order; /* NULL: none */
+        uint32_t generation;
+        orr_fold fold;
+    } folded[FOLDS];
+    uint32_t oldest, now; /* of them: the next to go, the one in use */
+    bool held_known, floor_known;
+    orr_held held[ORR_MAX_PP]; /* by class */
+    double floor[2];           /* dynamic bytes of the first and the last rank */
 };
 
 orr_weigher *orr_weigher_new(void) {
     orr_weigher *b = (orr_weigher *)orr_alloc(sizeof *b);
     b->memo.arena = orr_arena_new();
-    b->weighed = (orr_weighed){
-        .memo = &b->memo, .kind = b->kind, .rank_kind = b->rank_kind, .rank_kept = b->rank_kept};
+    b->weighed = (orr_weighed){.memo = &b->memo, .kind = b->kind};
     return b;
 }
 
@@ -42,6 +50,10 @@ void orr_weigher_free(orr_weigher *b) {
     for (int t = 0; t < TAILS; t++) {
         orr_release(b->fixed[t]);
     }
+    for (int i = 0; i < FOLDS; i++) {
+        orr_fold_release(&b->folded[i].fold);
+    }
+    orr_release(b->chunk);
     orr_map_release(&b->memo.bytes);
     orr_arena_free(b->memo.arena);
     orr_release(b);
@@ -53,36 +65,57 @@ void orr_weigher_forget(orr_weigher *b) {
     b->memo.arena = orr_arena_new();
 }
 
+/* Plans that differ in their split alone have the same kinds in the same places. */
+static void place_chunks(orr_weigher *b, const orr_program *program) {
+    const orr_pipe *pipe = &program->resolved->plan.pipe;
+    uint32_t chunks = pipe->pp * pipe->vpp;
+    if (b->classes.ranks == pipe->pp && b->classes.vpp == pipe->vpp &&
+        memcmp(b->chunk, program->chunk, chunks) == 0) {
+        return;
+    }
+    if (chunks > b->chunk_capacity) {
+        b->chunk = (uint8_t *)orr_realloc(b->chunk, chunks);
+        b->chunk_capacity = chunks;
+    }
+    memcpy(b->chunk, program->chunk, chunks);
+    orr_rank_classes_find(&b->classes, program);
+    for (int i = 0; i < FOLDS; i++) {
+        b->folded[i].order = NULL;
+    }
+}
+
 void orr_weigher_chunks(orr_weigher *b, const orr_program *program) {
     memset(b->tail_known, 0, sizeof b->tail_known);
     orr_memory_weigh_params(&b->weighed, program);
-    b->kept_known = b->held_known = false;
+    place_chunks(b, program);
+    b->held_known = b->floor_known = false;
 }
 
-static double most_kept(orr_weigher *b, uint32_t rank) {
-    const orr_weighed *w = &b->weighed;
-    uint32_t vpp = w->plan->pipe.vpp;
-    double most = 0;
-    for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {
-        const orr_live *live = &w->order.live[i];
-        double sum = 0;
-        for (uint32_t c = 0; live->event == ORR_SOP_F && c < vpp; c++) {
-            sum += live->count[c] * b->kind[w->program->chunk[rank * vpp + c]].kept;
-        }
-        most = orr_max_f64(most, sum);
+void orr_weigher_order(orr_weigher *b, const orr_order *order, uint32_t generation) {
+    uint32_t i = 0;
+    while (i < FOLDS && (b->folded[i].order != order || b->folded[i].generation != generation)) {
+        i++;
     }
-    return most;
+    if (i == FOLDS) {
+        i = b->oldest++ % FOLDS;
+        b->folded[i].order = order;
+        b->folded[i].generation = generation;
+        orr_fold_begin(&b->folded[i].fold, &b->classes);
+    }
+    b->now = i;
+    b->weighed.order = orr_order_look(order);
+    b->held_known = b->floor_known = false;
 }
 
-void orr_weigher_recompute(orr_weigher *b, const orr_order *order) {
+static const orr_fold *fold_of(orr_weigher *b, uint32_t class) {
+    orr_fold *fold = &b->folded[b->now].fold;
+    orr_fold_class(fold, &b->classes, class, &b->weighed.order);
+    return fold;
+}
+
+void orr_weigher_recompute(orr_weigher *b) {
     orr_memory_weigh_kept(&b->weighed);
-    b->held_known = false;
-    b->kept_known = order != NULL;
-    if (order != NULL) {
-        b->weighed.order = orr_order_look(order);
-        b->floor[0] = most_kept(b, 0);
-        b->floor[1] = most_kept(b, b->weighed.plan->pipe.pp - 1);
-    }
+    b->held_known = b->floor_known = false;
 }
 
 static const fixed_bytes *fixed_of(orr_weigher *b) {
@@ -98,13 +131,9 @@ static const fixed_bytes *fixed_of(orr_weigher *b) {
         b->fixed[tail] = (fixed_bytes *)orr_alloc(ORR_MAX_PP * sizeof *b->fixed[tail]);
     }
     orr_static all;
-    for (uint32_t rank = 0; rank < plan->pipe.pp; rank++) {
-        /* Only the first rank's buffers have buckets; else equal chunks weigh the same. */
-        if (rank <= 1 || !orr_memory_same_chunks(w, rank, rank - 1)) {
-            orr_memory_static(w, rank, &all);
-        }
-        b->fixed[tail][rank] =
-            (fixed_bytes){all.total, all.away, all.live_grads, all.optimizer_temp};
+    for (uint32_t c = 0; c < b->classes.count; c++) {
+        orr_memory_static(w, b->classes.class[c].rank, &all);
+        b->fixed[tail][c] = (fixed_bytes){all.total, all.away, all.live_grads, all.optimizer_temp};
     }
     b->tail_known[tail] = true;
     return b->fixed[tail];
@@ -118,35 +147,44 @@ static double dynamic_bytes(const orr_held *held, const fixed_bytes *fixed) {
 }
 
 double orr_weigher_need(orr_weigher *b) {
-    const uint32_t pp = b->weighed.plan->pipe.pp;
     const fixed_bytes *fixed = fixed_of(b);
-    for (uint32_t rank = 0; rank < pp && !b->held_known; rank++) {
-        b->held[rank] = orr_memory_held(&b->weighed, rank);
+    if (!b->held_known) {
+        orr_memory_weigh_instants(&b->weighed);
+        for (uint32_t c = 0; c < b->classes.count; c++) {
+            b->held[c] = orr_fold_held(fold_of(b, c), &b->classes, c, b->kind);
+        }
+        b->held_known = true;
     }
-    b->held_known = true;
     double need = 0;
-    for (uint32_t rank = 0; rank < pp; rank++) {
-        double dynamic = dynamic_bytes(&b->held[rank], &fixed[rank]);
-        double one = orr_memory_need_of(&b->weighed, fixed[rank].total, dynamic);
-        need = rank == 0 ? one : orr_max_f64(need, one);
+    for (uint32_t c = 0; c < b->classes.count; c++) {
+        double dynamic = dynamic_bytes(&b->held[c], &fixed[c]);
+        double one = orr_memory_need_of(&b->weighed, fixed[c].total, dynamic);
+        need = c == 0 ? one : orr_max_f64(need, one);
     }
     return need;
 }
 
 double orr_weigher_floor(orr_weigher *b) {
-    const uint32_t last = b->weighed.plan->pipe.pp - 1;
+    const uint32_t class[2] = {0, b->classes.of_rank[b->weighed.plan->pipe.pp - 1]};
     const fixed_bytes *fixed = fixed_of(b);
-    double first = orr_max_f64(0, b->floor[0] - fixed[0].away);
-    return orr_max_f64(orr_memory_need_of(&b->weighed, fixed[0].total, first),
-                       orr_memory_need_of(&b->weighed, fixed[last].total,
-                                          orr_max_f64(0, b->floor[1] - fixed[last].away)));
+    double need = 0;
+    for (int i = 0; i < 2; i++) {
+        const fixed_bytes *own = &fixed[class[i]];
+        if (!b->floor_known) {
+            b->floor[i] = orr_fold_kept(fold_of(b, class[i]), &b->classes, class[i], b->kind);
+        }
+        double dynamic = orr_max_f64(0, b->floor[i] - own->away);
+        need = orr_max_f64(need, orr_memory_need_of(&b->weighed, own->total, dynamic));
+    }
+    b->floor_known = true;
+    return need;
 }
 
 double orr_weigher_states(orr_weigher *b) {
     const fixed_bytes *fixed = fixed_of(b);
     double most = 0;
-    for (uint32_t rank = 0; rank < b->weighed.plan->pipe.pp; rank++) {
-        most = orr_max_f64(most, fixed[rank].total);
+    for (uint32_t c = 0; c < b->classes.count; c++) {
+        most = orr_max_f64(most, fixed[c].total);
     }
     return orr_memory_need_of(&b->weighed, most, 0);
 }

@@ -108,32 +108,6 @@ static rank_view view_of(const orr_weighed *w, uint32_t rank) {
     return view;
 }
 
-/* As look_at, without static bytes and without telling the moments apart. */
-orr_held orr_memory_held(const orr_weighed *w, uint32_t rank) {
-    rank_view view = view_of(w, rank);
-    orr_held sum = {0};
-    for (uint32_t i = w->order.live_first[rank]; i < w->order.live_first[rank + 1]; i++) {
-        const orr_live *live = &w->order.live[i];
-        const orr_instant *instant = view.kind[live->chunk]->instant;
-        double base = others(&view, live);
-        if (live->event == ORR_SOP_F) {
-            sum.before = orr_max_f64(sum.before, base + instant[ORR_INSTANT_FORWARD].bytes);
-        } else if (live->event == ORR_SOP_W) {
-            sum.held = orr_max_f64(sum.held, base + view.kept[live->chunk]);
-        } else {
-            if (instant[ORR_INSTANT_LOSS].occurs) {
-                sum.before = orr_max_f64(sum.before, base + instant[ORR_INSTANT_LOSS].bytes);
-            }
-            if (instant[ORR_INSTANT_BACKWARD].occurs) {
-                sum.held = orr_max_f64(sum.held, base + instant[ORR_INSTANT_BACKWARD].bytes);
-            }
-            sum.in_backward = sum.has_backward ? orr_max_f64(sum.in_backward, base) : base;
-            sum.has_backward = true;
-        }
-    }
-    return sum;
-}
-
 void orr_memory_peak(const orr_weighed *w, uint32_t rank, const orr_static *fixed, orr_peak *out) {
     rank_view view = view_of(w, rank);
     *out = (orr_peak){0};

@@ -197,13 +197,13 @@ static void find_instants(const orr_weighed *w, orr_kind_bytes *kind) {
             consider(kind, &at, 0, inputs, 0, &kind->instant[ORR_INSTANT_BACKWARD]);
         }
     }
-    orr_instant all = before(w, kind, chunk->part_count, false);
-    kind->kept = all.bytes;
-    kind->kept_slack = all.slack;
-    kind->loss = all.loss_held;
     orr_instant *worst = &kind->instant[ORR_INSTANT_FORWARD];
-    if (!worst->occurs || all.bytes > worst->bytes) {
-        *worst = all;
+    if (!worst->occurs || kind->kept > worst->bytes) {
+        *worst = (orr_instant){.part = chunk->part_count,
+                               .occurs = true,
+                               .bytes = kind->kept,
+                               .slack = kind->kept_slack,
+                               .loss_held = kind->loss};
     }
 }
 
@@ -286,10 +286,10 @@ static void weigh_kept(orr_weighed *w, orr_kind_bytes *kind) {
     for (uint32_t p = 0; p < kind->chunk->part_count; p++) {
         kind->part[p] = object_bytes(w, kind->chunk->part[p].object);
     }
-    for (int i = 0; i < ORR_INSTANT_COUNT; i++) {
-        kind->instant[i] = (orr_instant){0};
-    }
-    find_instants(w, kind);
+    orr_instant all = before(w, kind, kind->chunk->part_count, false);
+    kind->kept = all.bytes;
+    kind->kept_slack = all.slack;
+    kind->loss = all.loss_held;
 }
 
 void orr_memory_weigh_params(orr_weighed *w, const orr_program *program) {
@@ -312,6 +312,15 @@ void orr_memory_weigh_kept(orr_weighed *w) {
     }
 }
 
+void orr_memory_weigh_instants(const orr_weighed *w) {
+    for (uint32_t k = 0; k < w->program->chunk_kind_count; k++) {
+        for (int i = 0; i < ORR_INSTANT_COUNT; i++) {
+            w->kind[k].instant[i] = (orr_instant){0};
+        }
+        find_instants(w, &w->kind[k]);
+    }
+}
+
 void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed *out) {
     const uint32_t vpp = program->resolved->plan.pipe.vpp;
     uint32_t parts = 0;
@@ -325,4 +334,5 @@ void orr_memory_weigh(const orr_program *program, orr_arena *arena, orr_weighed 
                          .rank_kept = ORR_NEW_ARRAY(arena, double, vpp)};
     orr_memory_weigh_params(out, program);
     orr_memory_weigh_kept(out);
+    orr_memory_weigh_instants(out);
 }

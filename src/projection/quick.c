@@ -12,7 +12,7 @@
 #include "projection/projection_int.h"
 
 typedef struct frame_key {
-    uint32_t gpus, overlap_ep;
+    uint32_t gpus, reserved;
     orr_split split;
     orr_pipe pipe; /* without p2p */
     orr_batch batch;
@@ -46,7 +46,7 @@ struct orr_quick {
     frame_key frame_key;
     orr_recompute recompute;
     body_key body_key;
-    bool framed, fitted, timed, ordered, weighed, played;
+    bool framed, fitted, timed, ordered, folded, weighed, played;
     uint32_t orders;     /* generation of the linker's */
     uint32_t trims;      /* of the engine */
     orr_program program; /* its chunk kinds are `kind` */
@@ -148,6 +148,7 @@ static orr_status set_frame(orr_quick *quick, orr_err *err) {
     uint32_t chunks = pipe->pp * pipe->vpp;
     orr_arena_reset(quick->frame);
     quick->fitted = quick->timed = quick->ordered = quick->weighed = quick->played = false;
+    quick->folded = false;
     memset(quick->exchanged, 0, sizeof quick->exchanged);
     ORR_TRY(
         orr_link_chunks(quick->engine->linker, quick->frame, &quick->now, &quick->program, err));
@@ -263,8 +264,9 @@ static orr_status find_order(orr_quick *quick, orr_err *err) {
     if (quick->ordered && orr_linker_trim(quick->engine->linker, SIZE_MAX) == quick->orders) {
         return ORR_OK;
     }
-    quick->weighed = quick->played = false;
-    quick->orders = orr_linker_trim(quick->engine->linker, MAX_ORDER_BYTES);
+    const orr_order *before = quick->program.order;
+    uint32_t orders = orr_linker_trim(quick->engine->linker, MAX_ORDER_BYTES);
+    quick->played = false;
     orr_durations d = {0};
     const orr_plan *plan = &quick->now.plan;
     bool by_time = orr_schedule_needs_durations((orr_schedule_kind)plan->pipe.schedule);
@@ -275,6 +277,8 @@ static orr_status find_order(orr_quick *quick, orr_err *err) {
     orr_arena_reset(quick->work);
     ORR_TRY(orr_link_order(quick->engine->linker, quick->work, plan, &quick->program,
                            by_time ? &d : NULL, &quick->program.order, err));
+    quick->folded = quick->folded && orders == quick->orders && before == quick->program.order;
+    quick->orders = orders;
     quick->ordered = true;
     return ORR_OK;
 }
@@ -283,8 +287,12 @@ static orr_status find_order(orr_quick *quick, orr_err *err) {
 
 static orr_status weigh(orr_quick *quick, orr_err *err) {
     ORR_TRY(find_order(quick, err));
+    if (!quick->folded) {
+        orr_weigher_order(quick->weigher, quick->program.order, quick->orders);
+        quick->folded = true;
+    }
     if (!quick->weighed) {
-        orr_weigher_recompute(quick->weigher, quick->program.order);
+        orr_weigher_recompute(quick->weigher);
         quick->weighed = true;
     }
     return ORR_OK;
@@ -387,8 +395,10 @@ orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_
 static orr_status share_out(orr_quick *quick, const orr_plan *plan, orr_err *err) {
     take(quick, plan);
     ORR_TRY(set_times(quick, err));
-    orr_weigher_recompute(quick->weigher, NULL);
-    quick->weighed = false;
+    if (!quick->weighed) {
+        orr_weigher_recompute(quick->weigher);
+        quick->weighed = true;
+    }
     return ORR_OK;
 }
 
