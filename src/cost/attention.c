@@ -44,6 +44,9 @@ double orr_attention_time_s(const orr_attention_constants *c, const orr_machine 
     double flops = 2 * rows * orr_attention_keys(shape) * (shape->head_dim + shape->v_dim);
     if (shape->backward) {
         flops *= c->backward_flops / c->backward_frac;
+        if (c->grouped_backward_frac > 0 && shape->kv_heads < shape->heads) {
+            flops /= c->grouped_backward_frac;
+        }
     }
     double tile = flops / (machine->peak_flops * efficiency / machine->units) + c->tile_s;
     double waves = tiles / machine->units;

@@ -90,12 +90,13 @@ typedef struct orr_attention_shape {
 
 typedef struct orr_attention_constants {
     double start_s;
-    double efficiency;     /* of peak at head_dim >= 120, forward */
-    double medium_frac;    /* of it at head_dim < 120 */
-    double narrow_frac;    /* of it at head_dim < 80 */
-    double tile_s;         /* ramp of one tile */
-    double backward_flops; /* arithmetic of the backward by that of the forward */
-    double backward_frac;  /* its efficiency by that of the forward */
+    double efficiency;            /* of peak at head_dim >= 120, forward */
+    double medium_frac;           /* of it at head_dim < 120 */
+    double narrow_frac;           /* of it at head_dim < 80 */
+    double tile_s;                /* ramp of one tile */
+    double backward_flops;        /* arithmetic of the backward by that of the forward */
+    double backward_frac;         /* its efficiency by that of the forward */
+    double grouped_backward_frac; /* what is left of that where query heads share keys; 0: all */
 } orr_attention_constants;
 
 double orr_attention_time_s(const orr_attention_constants *c, const orr_machine *machine,

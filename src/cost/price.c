@@ -72,6 +72,7 @@ static uint32_t after_ampere(uint8_t arch) {
 
 static void init_attention(struct orr_prices_table *table) {
     table->attention = table->arch->attention;
+    table->attention.grouped_backward_frac = table->software->attention_grouped_backward_frac;
     /* fp8 attention is priced as bf16: too few measurements say how much faster it is */
     table->attention_machine = orr_machine_of(table->accelerator, ORR_BF16);
     if (table->software->attention_efficiency_frac > 0) {

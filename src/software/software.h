@@ -132,10 +132,11 @@ typedef struct orr_software {
     double dp_window_frac;     /* share of one micro-batch's backward that hides gradients */
     double dp_exposed_min_frac;
     double gemm_factor; /* on GEMM time, by the tuned libraries that architectures are fitted to */
-    double memop_efficiency_frac;     /* of HBM bandwidth */
-    double attention_efficiency_frac; /* 0: the architecture's calibrated one */
-    double attention_new_arch_frac;   /* of it, on architectures after the kernel's own */
-    double attention_narrow_frac;     /* of it, heads below 80; 0: the architecture's */
+    double memop_efficiency_frac;           /* of HBM bandwidth */
+    double attention_efficiency_frac;       /* 0: the architecture's calibrated one */
+    double attention_new_arch_frac;         /* of it, on architectures after the kernel's own */
+    double attention_narrow_frac;           /* of it, heads below 80; 0: the architecture's */
+    double attention_grouped_backward_frac; /* of it, backward, query heads sharing keys */
     double norm_eager_fwd_bytes, norm_eager_bwd_bytes; /* traffic per element of an eager norm */
     double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
     double host_moe_fwd_s, host_moe_bwd_s;

@@ -183,6 +183,8 @@ static const orr_field time_fields[] = {
          "Share of peak of fused attention; 0: as calibrated for the architecture."),
     REAL(attention_narrow_frac, 2, "0",
          "Share of that which heads narrower than 80 reach; 0: as calibrated."),
+    REAL(attention_grouped_backward_frac, 1, "1",
+         "Share of its usual speed that the backward keeps where query heads share keys."),
     REAL(attention_new_arch_frac, 1, "1",
          "Share of it left on Hopper and later, for kernels that were written for Ampere."),
     BYTES(norm_eager_fwd_bytes, "0", "Traffic an element of an eager norm, forward; 0: the usual."),

@@ -153,6 +153,13 @@ static void attention_scales(void **state) {
     shape.backward = true;
     double backward = orr_attention_time_s(&ATTENTION, &MACHINE, &shape);
     assert_true(backward / forward > 2.5 && backward / forward < 3.0);
+    /* libraries whose backward is slower where query heads share keys */
+    orr_attention_constants slow = ATTENTION;
+    slow.grouped_backward_frac = 0.5;
+    shape.kv_heads = shape.heads;
+    assert_true(fabs(orr_attention_time_s(&slow, &MACHINE, &shape) - backward) < 1e-12);
+    shape.kv_heads = shape.heads / 4;
+    assert_true(orr_attention_time_s(&slow, &MACHINE, &shape) > 1.9 * backward);
     /* narrow heads reach less */
     shape.backward = false;
     shape.head_dim = shape.v_dim = 64;
