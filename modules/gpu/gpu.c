@@ -1,6 +1,6 @@
-/* The cuda and hip back ends: products by the vendor's library (16 bits, fp8 with one scale a
- * matrix), memory-bound ops and, when asked for, attention by kernels compiled at run time,
- * collectives between this machine's devices by NCCL or RCCL; timed by the device's events.
+/* The cuda and hip back ends: products by the vendor's library (product.c), memory-bound ops and,
+ * when asked for, attention by kernels compiled at run time, collectives between this machine's
+ * devices by NCCL or RCCL; timed by the device's events.
  *
  * Own attention has no matrix units, so frameworks are several times faster: without the option
  * `attention` it is a gap, which the framework probe fills. */
@@ -11,21 +11,12 @@
 
 #include "gpu.h"
 
-enum { WORKSPACE_BYTES = 64 << 20, BLOCK = 256, FP8 = 3, OPTION_BYTES = 4096, SCALE_BYTES = 256 };
+enum { BLOCK = 256, OPTION_BYTES = 4096 };
 
-static int say(orr_backend_message *message, int status, const char *what, int code) {
+int gpu_say(orr_backend_message *message, int status, const char *what, int code) {
     (void)snprintf(message->text, sizeof message->text, "%s failed with status %d", what, code);
     return status;
 }
-
-/* A failing call leaves the device in a state that only its end clears. */
-#define LOSE(self_call, what)                                                                      \
-    do {                                                                                           \
-        int code_ = (self_call);                                                                   \
-        if (code_ != 0) {                                                                          \
-            return say(message, ORR_BACKEND_LOST, (what), code_);                                  \
-        }                                                                                          \
-    } while (0)
 
 /* ---- libraries ------------------------------------------------------------------------------ */
 
@@ -63,7 +54,7 @@ static int check_driver(gpu *self, int *devices, orr_backend_message *message) {
         code = self->api.version(&self->version);
     }
     if (code != 0) {
-        return say(message, ORR_BACKEND_NO_DEVICE, "starting the driver", code);
+        return gpu_say(message, ORR_BACKEND_NO_DEVICE, "starting the driver", code);
     }
     if (self->version < vendor->least_version) {
         (void)snprintf(message->text, sizeof message->text,
@@ -128,12 +119,13 @@ static int start(gpu *self, const char *options, orr_backend_message *message) {
     LOSE(api->event_create(&self->start, 0), "creating an event");
     LOSE(api->event_create(&self->end, 0), "creating an event");
     LOSE(api->lt_create(&self->lt), "opening the library of products");
-    if (api->allocate(&self->workspace, WORKSPACE_BYTES + SCALE_BYTES) != 0) {
+    if (api->allocate(&self->workspace, GPU_WORKSPACE_BYTES + GPU_SCALE_BYTES) != 0) {
         (void)snprintf(message->text, sizeof message->text, "the device has no %d MiB left",
-                       WORKSPACE_BYTES >> 20);
+                       GPU_WORKSPACE_BYTES >> 20);
         return ORR_BACKEND_NO_MEMORY;
     }
-    LOSE(api->fill(self->workspace + WORKSPACE_BYTES, 0x3c, SCALE_BYTES), "filling memory");
+    LOSE(api->fill(self->workspace + GPU_WORKSPACE_BYTES, GPU_FILL, GPU_SCALE_BYTES),
+         "filling memory");
     int compiled = gpu_compile(self, message);
     if (compiled != ORR_BACKEND_OK) {
         return compiled;
@@ -204,18 +196,13 @@ static int identify(void *pointer, orr_backend_identity *out, orr_backend_messag
 static void drop(void *pointer, void *job) {
     gpu *self = (gpu *)pointer;
     gpu_job *own = (gpu_job *)job;
-    for (int i = 0; own != NULL && i < 3; i++) {
-        if (own->layout[i] != NULL) {
-            (void)self->api.layout_destroy(own->layout[i]);
-        }
+    if (own != NULL) {
+        gpu_forget_product(self, own);
     }
     for (int i = 0; own != NULL && i < GPU_BUFFERS; i++) {
         if (own->buffer[i] != 0) {
             (void)self->api.release(own->buffer[i]);
         }
-    }
-    if (own != NULL && own->desc != NULL) {
-        (void)self->api.desc_destroy(own->desc);
     }
     free(own);
 }
@@ -227,100 +214,9 @@ int gpu_allocate(gpu *self, uintptr_t *pointer, uint64_t bytes, orr_backend_mess
         return ORR_BACKEND_NO_MEMORY;
     }
     if (code != 0) {
-        return say(message, ORR_BACKEND_LOST, "allocating", code);
+        return gpu_say(message, ORR_BACKEND_LOST, "allocating", code);
     }
-    /* 0x3c3c is a bf16 of 0.011 and an fp16 of 1.06: neither zero nor large */
-    LOSE(self->api.fill(*pointer, 0x3c, bytes), "filling memory");
-    return ORR_BACKEND_OK;
-}
-
-typedef struct matrix {
-    uint64_t rows, columns; /* as the library sees them: column by column */
-} matrix;
-
-static int make_layout(gpu *self, gpu_job *job, int index, int type, matrix shape,
-                       orr_backend_message *message) {
-    const gpu_vendor *vendor = &gpu_this_vendor;
-    int batch = (int)job->op.dim[3];
-    int64_t stride = (int64_t)(shape.rows * shape.columns);
-    LOSE(self->api.layout_create(&job->layout[index], type, shape.rows, shape.columns,
-                                 (int64_t)shape.rows),
-         "describing a matrix");
-    LOSE(self->api.layout_set(job->layout[index], vendor->batch_count, &batch, sizeof batch),
-         "describing a matrix");
-    LOSE(self->api.layout_set(job->layout[index], vendor->batch_stride, &stride, sizeof stride),
-         "describing a matrix");
-    return ORR_BACKEND_OK;
-}
-
-/* One scale a matrix, in the workspace, whose bytes are those of small positive floats. */
-static int set_scales(gpu *self, gpu_job *job) {
-    const gpu_vendor *vendor = &gpu_this_vendor;
-    uintptr_t scale = self->workspace + WORKSPACE_BYTES;
-    int code = self->api.desc_set(job->desc, vendor->scale_a, &scale, sizeof scale);
-    return code != 0 ? code : self->api.desc_set(job->desc, vendor->scale_b, &scale, sizeof scale);
-}
-
-/* Row-major C[m,n] is column-major C^T[n,m] = B' A': the library's first operand is B. Forward
- * B[n,k] and A[m,k]: T, N. Input gradient B[k,n], A[m,k]: N, N. Weight gradient B[k,n], A[k,m]: N,
- * T. */
-static int plan_gemm(gpu *self, gpu_job *job, orr_backend_message *message) {
-    const gpu_vendor *vendor = &gpu_this_vendor;
-    const uint64_t *dim = job->op.dim;
-    uint64_t m = dim[0], n = dim[1], k = dim[2], batch = dim[3];
-    bool fp8 = job->op.dtype == FP8;
-    if ((job->op.dtype > 1 && !fp8) || batch > INT32_MAX) {
-        return ORR_BACKEND_UNSUPPORTED;
-    }
-    /* fp8 operands have their depth innermost in every phase: frameworks keep transposed copies */
-    bool forward = job->op.phase == 0 || fp8, weight = job->op.phase == 2 && !fp8;
-    int half = job->op.dtype == 1 ? vendor->type_f16 : vendor->type_bf16;
-    int type = fp8 ? vendor->type_f8 : half;
-    int out_type = job->op.out_bytes >= 4 ? vendor->type_f32 : half;
-    uint64_t each = fp8 ? 1 : 2;
-    int op_b = forward ? vendor->op_transpose : vendor->op_none;
-    int op_a = weight ? vendor->op_transpose : vendor->op_none;
-    matrix b = forward ? (matrix){k, n} : (matrix){n, k};
-    matrix a = weight ? (matrix){m, k} : (matrix){k, m};
-    const uint64_t bytes[] = {each * n * k * batch, each * m * k * batch,
-                              (job->op.out_bytes >= 4 ? 4u : 2u) * m * n * batch};
-    int status = ORR_BACKEND_OK;
-    for (int i = 0; i < 3 && status == ORR_BACKEND_OK; i++) {
-        status = gpu_allocate(self, &job->buffer[i], bytes[i], message);
-    }
-    const matrix shapes[] = {b, a, {n, m}};
-    for (int i = 0; i < 3 && status == ORR_BACKEND_OK; i++) {
-        status = make_layout(self, job, i, i < 2 ? type : out_type, shapes[i], message);
-    }
-    if (status != ORR_BACKEND_OK) {
-        return status;
-    }
-    LOSE(self->api.desc_create(&job->desc, vendor->compute_f32, vendor->type_f32),
-         "describing a product");
-    LOSE(self->api.desc_set(job->desc, vendor->transpose_a, &op_b, sizeof op_b),
-         "describing a product");
-    LOSE(self->api.desc_set(job->desc, vendor->transpose_b, &op_a, sizeof op_a),
-         "describing a product");
-    if (fp8) {
-        LOSE(set_scales(self, job), "setting scales");
-    }
-    gpu_handle preference = NULL;
-    uint64_t workspace = WORKSPACE_BYTES;
-    int found = 0;
-    LOSE(self->api.preference_create(&preference), "choosing an algorithm");
-    int code =
-        self->api.preference_set(preference, vendor->workspace, &workspace, sizeof workspace);
-    if (code == 0) {
-        code =
-            self->api.heuristic(self->lt, job->desc, job->layout[0], job->layout[1], job->layout[2],
-                                job->layout[2], preference, 1, job->heuristic, &found);
-    }
-    (void)self->api.preference_destroy(preference);
-    if (code != 0 || found == 0) {
-        (void)snprintf(message->text, sizeof message->text,
-                       "the library has no algorithm for this product (status %d)", code);
-        return ORR_BACKEND_UNSUPPORTED;
-    }
+    LOSE(self->api.fill(*pointer, GPU_FILL, bytes), "filling memory");
     return ORR_BACKEND_OK;
 }
 
@@ -345,7 +241,7 @@ static int prepare(void *pointer, const orr_backend_op *op, void **out,
     job->op = *op;
     int status = ORR_BACKEND_UNSUPPORTED;
     if (op->kind == ORR_BACKEND_GEMM || op->kind == ORR_BACKEND_GROUPED_GEMM) {
-        status = plan_gemm(self, job, message);
+        status = gpu_plan_product(self, job, message);
     } else if (op->kind == ORR_BACKEND_MEMORY) {
         status = plan_memory(self, job, message);
     } else if (op->kind == ORR_BACKEND_COLLECTIVE) {
@@ -378,7 +274,7 @@ static int enqueue(gpu *self, gpu_job *job) {
         return self->api.matmul(self->lt, job->desc, &ONE, job->buffer[0], job->layout[0],
                                 job->buffer[1], job->layout[1], beta, job->buffer[2],
                                 job->layout[2], job->buffer[2], job->layout[2], job->heuristic,
-                                self->workspace, WORKSPACE_BYTES, NULL);
+                                self->workspace, GPU_WORKSPACE_BYTES, NULL);
     }
     uint64_t kernels = job->op.dim[1] > 0 ? job->op.dim[1] : 1, each = job->vectors / kernels;
     int code = 0;

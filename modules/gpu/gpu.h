@@ -103,6 +103,9 @@ typedef struct gpu_amd_clock_api {
 
 enum { GPU_LIBRARIES = 3, GPU_ENTRIES = sizeof(gpu_api) / sizeof(void (*)(void)) };
 enum { GPU_MAX_DEVICES = 16, GPU_BUFFERS = 2 * GPU_MAX_DEVICES, GPU_HEURISTIC_BYTES = 512 };
+/* GPU_FILL twice is a bf16 of 0.011 and an fp16 of 1.06, once an e4m3 of 1.5: neither zero nor
+ * large. Behind the workspace lies a scale. */
+enum { GPU_WORKSPACE_BYTES = 64 << 20, GPU_SCALE_BYTES = 256, GPU_FILL = 0x3c };
 /* In the order of kernels.inc. */
 enum { GPU_STREAM = 0, GPU_ATTEND, GPU_ATTEND_DQ, GPU_ATTEND_DKV, GPU_KERNELS };
 
@@ -118,7 +121,9 @@ typedef struct gpu_vendor {
     int transpose_a, transpose_b, op_none, op_transpose; /* of a product's description */
     int batch_count, batch_stride;                       /* of a matrix's layout */
     int workspace;                                       /* of a preference */
-    int type_f8, scale_a, scale_b; /* e4m3, and where a product finds its scales */
+    int type_f8[2], type_f4; /* e4m3, e4m3 as older devices have it or 0; e2m1 */
+    int scale_a, scale_b;    /* where a product finds its scales, and how they lie */
+    int scale_mode_a, scale_mode_b;
     const char *comm_library[3], *clock_library[3], *clock_entry[5];
     bool counts_reasons; /* NVML; else ROCm SMI */
 } gpu_vendor;
@@ -150,9 +155,24 @@ typedef struct gpu_job {
     uint64_t elements;                            /* of a collective, on every rank */
 } gpu_job;
 
-/* 0 or a status that is not OK; filled with 0x3c, a bf16 of .011. */
+/* Leaves "... failed with status N" and returns the status. */
+int gpu_say(orr_backend_message *message, int status, const char *what, int code);
+/* A failing call leaves the device in a state that only its end clears. */
+#define LOSE(self_call, what)                                                                      \
+    do {                                                                                           \
+        int code_ = (self_call);                                                                   \
+        if (code_ != 0) {                                                                          \
+            return gpu_say(message, ORR_BACKEND_LOST, (what), code_);                              \
+        }                                                                                          \
+    } while (0)
+
+/* 0 or a status that is not OK; filled with GPU_FILL. */
 int gpu_allocate(gpu *self, uintptr_t *pointer, uint64_t bytes, orr_backend_message *message);
 int gpu_compile(gpu *self, orr_backend_message *message);
+
+/* Buffers, descriptions and algorithm of a product; what describes it is given back apart. */
+int gpu_plan_product(gpu *self, gpu_job *job, orr_backend_message *message);
+void gpu_forget_product(gpu *self, gpu_job *job);
 
 int gpu_plan_attention(gpu *self, gpu_job *job, orr_backend_message *message);
 int gpu_attention(gpu *self, gpu_job *job);

@@ -4,6 +4,7 @@
  * checked for shapes that fit. ORR_SHIM_FAULT names what goes wrong; shim_live() counts what was
  * created and not destroyed, so that the back ends are checked for leaks through errors too. Built
  * with SHIM_CUDA or SHIM_HIP; with SHIM_HOLE one entry point is missing. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,9 @@ enum { OP_T = 112, TRANSPOSE_A = 0, TRANSPOSE_B = 1, BATCH = 0, STRIDE = 1, VERS
 enum { SCALE_A = 5, SCALE_B = 6 };
 #endif
 #define API __attribute__((visibility("default")))
-enum { FP8 = 28, NO_MEMORY = 2, INVALID = 1, MISALIGNED = 7, LAUNCH_FAILED = 719, LOST = 999 };
+/* Formats of operands and how their scales lie: both vendors' numbers. */
+enum { E4M3 = 28, E2M1 = 33, FNUZ = 1000, SCALE_MODE_A = 31, SCALE_MODE_B = 32 };
+enum { NO_MEMORY = 2, INVALID = 1, MISALIGNED = 7, LAUNCH_FAILED = 719, LOST = 999 };
 
 typedef struct shape {
     int type;
@@ -34,7 +37,8 @@ typedef struct shape {
 } shape;
 typedef struct product {
     int compute, transpose_a, transpose_b;
-    const float *scale[2];
+    const void *scale[2];
+    int mode[2];
 } product;
 
 static int live, sticky, launches;
@@ -308,10 +312,13 @@ ENTRY(cublasLtMatmulDescSetAttribute, hipblasLtMatmulDescSetAttribute,
         memcpy(&own->scale[attribute == SCALE_B], value, sizeof own->scale[0]);
         return bytes == sizeof own->scale[0] ? 0 : MISALIGNED;
     }
-    int *member = attribute == TRANSPOSE_A   ? &own->transpose_a
-                  : attribute == TRANSPOSE_B ? &own->transpose_b
-                                             : NULL;
-    if (member == NULL || bytes != sizeof *member) {
+    int *member = attribute == TRANSPOSE_A    ? &own->transpose_a
+                  : attribute == TRANSPOSE_B  ? &own->transpose_b
+                  : attribute == SCALE_MODE_A ? &own->mode[0]
+                  : attribute == SCALE_MODE_B ? &own->mode[1]
+                                              : NULL;
+    bool mode = attribute == SCALE_MODE_A || attribute == SCALE_MODE_B;
+    if (member == NULL || bytes != sizeof *member || (mode && fault("no-modes"))) {
         return MISALIGNED;
     }
     memcpy(member, value, bytes);
@@ -360,19 +367,29 @@ ENTRY(cublasLtMatmulAlgoGetHeuristic, hipblasLtMatmulAlgoGetHeuristic,
     if (lt == NULL || desc == NULL || a == NULL || b == NULL || c != d || preference == NULL) {
         return MISALIGNED;
     }
+    /* an older device has the older of two 8-bit formats */
+    int type = ((const shape *)a)->type;
+    bool none = fault("algorithm") || type == (fault("fnuz") ? E4M3 : FNUZ);
     memset(results, 0x5a, 16);
-    *found = fault("algorithm") ? 0 : wanted;
+    *found = none ? 0 : wanted;
     return 0;
 }
 
 #ifndef SHIM_HOLE
-/* An element of 2 or 4 bytes; the 16 bits are read as the upper half of an fp32. */
+static bool is_narrow(int type) {
+    return type == E4M3 || type == FNUZ || type == E2M1;
+}
+
+/* An element of 4, 8, 16 or 32 bits; the 16 bits are read as the upper half of an fp32, the narrow
+ * ones as integers: their size is what is checked. */
 static double element(uintptr_t base, const shape *s, uint64_t row, uint64_t column) {
     uint64_t at = row + column * (uint64_t)s->ld;
     float value = 0;
     if (s->type == 0) {
         memcpy(&value, (const char *)base + 4 * at, 4);
-    } else if (s->type == FP8) { /* its size is what is checked */
+    } else if (s->type == E2M1) {
+        value = (float)(((const unsigned char *)base)[at / 2] >> 4 * (at % 2) & 0xf) / 16;
+    } else if (is_narrow(s->type)) {
         value = (float)((const signed char *)base)[at] / 128;
     } else {
         uint16_t half = 0;
@@ -381,6 +398,33 @@ static double element(uintptr_t base, const shape *s, uint64_t row, uint64_t col
         memcpy(&value, &whole, 4);
     }
     return (double)value;
+}
+
+/* Scales of an operand whose depth lies innermost: of the format that its elements go with, on
+ * blocks that divide the depth, and as many as the libraries read. */
+static bool scales_fit(const product *own, int index, const shape *s) {
+    const unsigned char *scale = (const unsigned char *)own->scale[index];
+    uint64_t depth = s->rows, width = s->columns, bytes = 4;
+    int mode = own->mode[index], fill = 0x3c;
+    if (scale == NULL || (s->type == E2M1) != (mode == 1)) {
+        return false;
+    }
+    if (mode == 1 || mode == 2) { /* a byte each of 16 or 32, in tiles of 128 x 4 */
+        uint64_t of = mode == 1 ? 16 : 32;
+        fill = mode == 1 ? 0x3c : 0x7f;
+        bytes = (depth / of + 3) / 4 * 4 * ((width + 127) / 128 * 128);
+        if (depth % of != 0) {
+            return false;
+        }
+    } else if (mode == 4) { /* floats each of 128, columns of a multiple of four */
+        bytes = 4 * ((depth + 127) / 128) * ((width + 3) / 4 * 4);
+    } else if (mode == 5) {
+        bytes = 4 * (((depth + 127) / 128 + 3) / 4 * 4) * ((width + 127) / 128);
+    } else if (mode != 0) {
+        return false;
+    }
+    bytes *= mode == 0 ? 1 : (uint64_t)s->batch;
+    return scale[0] == fill && scale[bytes - 1] == fill;
 }
 
 ENTRY(cublasLtMatmul, hipblasLtMatmul,
@@ -404,12 +448,12 @@ ENTRY(cublasLtMatmul, hipblasLtMatmul,
         sticky = LAUNCH_FAILED;
         return sticky;
     }
-    int bytes8 = sa->type == FP8 && sb->type == FP8;
-    if (bytes8 && (!ta || tb || own->scale[0] == NULL || own->scale[1] == NULL)) {
+    bool narrow = is_narrow(sa->type);
+    if (narrow && (sa->type != sb->type || !ta || tb || !scales_fit(own, 0, sa) ||
+                   !scales_fit(own, 1, sb) || (own->mode[0] == 5 && own->mode[1] == 5))) {
         return MISALIGNED; /* as the libraries refuse it */
     }
-    float by = *(const float *)alpha * (bytes8 ? *own->scale[0] * *own->scale[1] : 1),
-          keep = *(const float *)beta;
+    float by = *(const float *)alpha, keep = *(const float *)beta;
     /* the corners: whether operands and result are as large as they are said to be */
     const uint64_t rows[] = {0, m - 1}, columns[] = {0, n - 1};
     for (int corner = 0; corner < 4; corner++) {

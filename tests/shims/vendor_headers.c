@@ -6,6 +6,13 @@ _Static_assert(CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLASLT_MATMUL_DESC_TRANSB =
 _Static_assert(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER == 17 &&
                    CUBLASLT_MATMUL_DESC_B_SCALE_POINTER == 18,
                "scales");
+_Static_assert(CUBLASLT_MATMUL_DESC_A_SCALE_MODE == 31 && CUBLASLT_MATMUL_DESC_B_SCALE_MODE == 32 &&
+                   CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F == 0 &&
+                   CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 == 1 &&
+                   CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 == 2 &&
+                   CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F == 4 &&
+                   CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F == 5 && CUDA_R_4F_E2M1 == 33,
+               "how scales lie");
 _Static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == 5 &&
                    CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == 6,
                "batches");

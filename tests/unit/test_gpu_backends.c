@@ -100,19 +100,55 @@ static void every_op_runs_and_nothing_is_left(void **state) {
             op.dim[1] = 3;
             assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_UNSUPPORTED);
         }
-        for (uint8_t phase = 0; phase < 3; phase++) {
-            orr_backend_op op = product(phase, 2, 1);
-            op.dtype = 3;
-            assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_OK);
-            op.dtype = 4; /* blocks with scales of their own: not run here */
-            assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_UNSUPPORTED);
-        }
         assert_int_equal(identity.ranks, 2);
         assert_true(identity.clock_hz > 1.9e9 && !identity.slowed);
         orr_backend_op attention = {.kind = ORR_BACKEND_ATTENTION,
                                     .dim = {1, 1, 1, 64, 64, 0, 9, 9}};
         assert_int_equal(run_once(backend, self, &attention, &message), ORR_BACKEND_UNSUPPORTED);
         assert_int_equal(backend->meet(self, &message), ORR_BACKEND_OK);
+        backend->close(self);
+        assert_int_equal(live_of(vendors[v].shim), before);
+        orr_arena_free(arena);
+    }
+}
+
+/* fp8 with one scale a matrix, and mxfp8, fp8 in blocks, nvfp4 with scales by block: the shims
+ * check that scales go with the format and are as many as the library reads. */
+static void narrow_products_have_the_scales_of_their_format(void **state) {
+    (void)state;
+    for (size_t v = 0; v < 2; v++) {
+        orr_arena *arena = orr_arena_new();
+        const orr_backend *backend = find(arena, &vendors[v]);
+        orr_backend_message message = {""};
+        void *self = NULL;
+        int before = live_of(vendors[v].shim);
+        assert_int_equal(backend->open(vendors[v].shim, &self, &message), ORR_BACKEND_OK);
+        for (uint8_t dtype = 3; dtype <= 6; dtype++) {
+            for (uint8_t phase = 0; phase < 3; phase++) {
+                for (uint64_t batch = 1; batch < 4; batch += 2) {
+                    orr_backend_op op = product(phase, phase == 2 ? 8 : 2, batch);
+                    op.dtype = dtype;
+                    op.dim[2] = dtype == 5 ? 288 : 96; /* more than two blocks of 128 */
+                    if (run_once(backend, self, &op, &message) != ORR_BACKEND_OK) {
+                        fail_msg("format %u, phase %u: %s", dtype, phase, message.text);
+                    }
+                }
+            }
+        }
+        orr_backend_op op = product(0, 2, 1);
+        op.dtype = 7;
+        assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_UNSUPPORTED);
+        /* a library of before scales by block, and a device of the other 8-bit format */
+        op.dtype = 4;
+        assert_int_equal(setenv("ORR_SHIM_FAULT", "no-modes", 1), 0);
+        assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_UNSUPPORTED);
+        assert_non_null(strstr(message.text, "no scales by block"));
+        op.dtype = 3;
+        assert_int_equal(run_once(backend, self, &op, &message), ORR_BACKEND_OK);
+        assert_int_equal(setenv("ORR_SHIM_FAULT", "fnuz", 1), 0);
+        assert_int_equal(run_once(backend, self, &op, &message),
+                         v == 0 ? ORR_BACKEND_UNSUPPORTED : ORR_BACKEND_OK);
+        assert_int_equal(unsetenv("ORR_SHIM_FAULT"), 0);
         backend->close(self);
         assert_int_equal(live_of(vendors[v].shim), before);
         orr_arena_free(arena);
@@ -362,6 +398,7 @@ static void faults_of_the_device_leave_a_partial_result(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_runs_and_nothing_is_left),
+        cmocka_unit_test(narrow_products_have_the_scales_of_their_format),
         cmocka_unit_test(own_attention_runs_when_asked_for),
         cmocka_unit_test(kernels_compute_attention_and_its_gradients),
         cmocka_unit_test(a_device_that_cannot_be_opened_says_why),
