@@ -70,7 +70,7 @@ static const bench_case cases[] = {
      256,
      4096,
      NULL,
-     {"ep=8", "tp=1", "cp=1", "schedule=interleaved", NULL}},
+     {"ep=8", "cp=1", "schedule=interleaved", NULL}},
 };
 
 static double real(const orr_tree *node, const char *path) {

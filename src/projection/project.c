@@ -316,11 +316,13 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
 
     orr_exchanges *exchanges = ORR_NEW(scratch, orr_exchanges);
     orr_step_exchanges(program, table, exchanges);
+    uint8_t *ready = ORR_NEW_ARRAY(scratch, uint8_t, (size_t)pipe->pp * pipe->vpp);
+    orr_step_ready(pipe, &play, ready);
     uint32_t last = 0;
     double last_s = -1;
     orr_exchange closing = {0};
     for (uint32_t r = 0; r < pipe->pp; r++) {
-        orr_exchange exposed = orr_step_exposed(program, exchanges, r, times.kind, &play);
+        orr_exchange exposed = orr_step_exposed(program, exchanges, r, times.kind, &play, ready);
         if ((engine->without & ORR_WITHOUT_DP) != 0) {
             exposed.time_s = exposed.error_s = 0;
         }
@@ -366,8 +368,8 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     out->provenance_s[times.hop_provenance] += hops_s;
     out->provenance_s[closing.provenance] += closing.time_s;
     out->provenance_s[optimizer->provenance] += optimizer->time_s;
-    out->step_s =
-        orr_step_close(resolved, last_s, optimizer->time_s, &out->slice_s[ORR_SLICE_JITTER]);
+    out->step_s = orr_step_close(resolved, last_s, optimizer->time_s, orr_step_jitter(resolved),
+                                 &out->slice_s[ORR_SLICE_JITTER]);
     finish(resolved, variance, out);
     return ORR_OK;
 }

@@ -81,20 +81,24 @@ typedef struct orr_exchanges {
 void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
                         orr_exchanges *out);
 
-/* What reduction and gather leave exposed on a rank. rank_end and grads_ready (per chunk, of all
- * ranks) come from the play, in picoseconds. */
+/* For each rank its chunks in the order in which their gradients are ready; order: [pp * vpp]. */
+void orr_step_ready(const orr_pipe *pipe, const orr_play *play, uint8_t *order);
+/* What reduction and gather leave exposed on a rank. rank_end, grads_ready and first_use (per
+ * chunk, of all ranks) come from the play, in picoseconds, and `ready` from orr_step_ready. */
 orr_exchange orr_step_exposed(const orr_program *program, const orr_exchanges *prices,
-                              uint32_t rank, const orr_chunk_time *chunk_time,
-                              const orr_play *play);
+                              uint32_t rank, const orr_chunk_time *chunk_time, const orr_play *play,
+                              const uint8_t *ready);
 /* Picoseconds that a rank's part of the step takes: until its end, or from its own beginning where
  * the next step does not wait for the others. */
 bool orr_ranks_run_on(const orr_resolved *resolved);                       /* whether the latter */
 int64_t orr_rank_begin(const orr_play *play, uint32_t vpp, uint32_t rank); /* its first forward */
 int64_t orr_rank_span(const orr_resolved *resolved, const orr_play *play, uint32_t rank);
+/* What stragglers add to a step, of it. */
+double orr_step_jitter(const orr_resolved *resolved);
 /* The step from the end of the last rank (its exposed exchanges included) and the longest
  * optimizer. */
 double orr_step_close(const orr_resolved *resolved, double end_s, double optimizer_s,
-                      double *jitter_s);
+                      double jitter_frac, double *jitter_s);
 
 /* Stage times of a linked program. */
 typedef struct orr_stage_times {

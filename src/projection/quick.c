@@ -54,7 +54,9 @@ struct orr_quick {
     orr_chunk_time accumulation[ORR_MAX_CHUNK_KINDS];
     orr_chunk_time kind_time[ORR_MAX_CHUNK_KINDS];
     orr_stage_times times;
+    double jitter_frac;
     orr_play play;
+    uint8_t *ready; /* orr_step_ready of it */
     orr_weigher *weigher;
     bool exchanged[SHARD_KINDS];
     orr_exchanges exchanges[SHARD_KINDS];
@@ -169,6 +171,8 @@ static orr_status set_frame(orr_quick *quick, orr_err *err) {
     quick->play = (orr_play){.rank_end = ORR_NEW_ARRAY(quick->frame, int64_t, pipe->pp),
                              .grads_ready = ORR_NEW_ARRAY(quick->frame, int64_t, chunks),
                              .first_use = ORR_NEW_ARRAY(quick->frame, int64_t, chunks)};
+    quick->jitter_frac = orr_step_jitter(&quick->now);
+    quick->ready = ORR_NEW_ARRAY(quick->frame, uint8_t, chunks);
     quick->framed = true;
     return ORR_OK;
 }
@@ -342,17 +346,19 @@ orr_status orr_quick_step(orr_quick *quick, const orr_plan *plan, double *step_s
         orr_durations d = orr_stage_durations(&quick->times);
         orr_arena_reset(quick->work);
         ORR_TRY(orr_order_play(quick->program.order, &d, false, quick->work, &quick->play, err));
+        orr_step_ready(&quick->now.plan.pipe, &quick->play, quick->ready);
         quick->played = true;
     }
     const orr_exchanges *exchanges = exchanges_of(quick);
     double last_s = -1, jitter_s;
     for (uint32_t r = 0; r < plan->pipe.pp; r++) {
-        orr_exchange exposed =
-            orr_step_exposed(&quick->program, exchanges, r, quick->kind_time, &quick->play);
+        orr_exchange exposed = orr_step_exposed(&quick->program, exchanges, r, quick->kind_time,
+                                                &quick->play, quick->ready);
         double span_s = (double)orr_rank_span(&quick->now, &quick->play, r) * ORR_PS;
         last_s = orr_max_f64(last_s, span_s + exposed.time_s);
     }
-    *step_s = orr_step_close(&quick->now, last_s, exchanges->optimizer.time_s, &jitter_s);
+    *step_s = orr_step_close(&quick->now, last_s, exchanges->optimizer.time_s, quick->jitter_frac,
+                             &jitter_s);
     return ORR_OK;
 }
 
@@ -375,7 +381,8 @@ static double even_step(const orr_quick *quick, double work_s) {
     const orr_plan *plan = &quick->now.plan;
     bool twice = orr_schedule_two_way((orr_schedule_kind)plan->pipe.schedule);
     double each_s = work_s / (twice ? 2 : 1) / plan->pipe.pp, jitter_s;
-    return orr_step_close(&quick->now, rounding * each_s * plan->batch.micro_batches, 0, &jitter_s);
+    return orr_step_close(&quick->now, rounding * each_s * plan->batch.micro_batches, 0,
+                          quick->jitter_frac, &jitter_s);
 }
 
 orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_s, orr_err *err) {
@@ -388,7 +395,7 @@ orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_
     orr_schedule_spec spec = orr_plan_schedule(plan);
     orr_durations d = orr_stage_durations(&quick->times);
     double end_s = (double)orr_schedule_bound(&spec, &d) * ORR_PS, jitter_s;
-    *step_s = orr_step_close(&quick->now, end_s, 0, &jitter_s);
+    *step_s = orr_step_close(&quick->now, end_s, 0, quick->jitter_frac, &jitter_s);
     return ORR_OK;
 }
 

@@ -7,11 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/num.h"
 #include "projection/projection_int.h"
-
-enum { MAX_CHUNKS = ORR_MAX_VPP };
 
 typedef orr_exchange exchange;
 
@@ -108,15 +105,21 @@ static exchange gather_params(const orr_resolved *resolved, const orr_cost_table
 }
 
 /* Local chunks of a rank in the order in which their gradients become ready. */
-static void order_by_ready(const orr_play *play, uint32_t rank, uint32_t vpp, uint32_t *order) {
+static void order_by_ready(const orr_play *play, uint32_t rank, uint32_t vpp, uint8_t *order) {
+    const int64_t *ready = &play->grads_ready[rank * vpp];
     for (uint32_t c = 0; c < vpp; c++) {
         uint32_t at = c;
-        int64_t ready = play->grads_ready[rank * vpp + c];
-        while (at > 0 && play->grads_ready[rank * vpp + order[at - 1]] > ready) {
+        while (at > 0 && ready[order[at - 1]] > ready[c]) {
             order[at] = order[at - 1];
             at--;
         }
-        order[at] = c;
+        order[at] = (uint8_t)c;
+    }
+}
+
+void orr_step_ready(const orr_pipe *pipe, const orr_play *play, uint8_t *order) {
+    for (uint32_t rank = 0; rank < pipe->pp; rank++) {
+        order_by_ready(play, rank, pipe->vpp, &order[rank * pipe->vpp]);
     }
 }
 
@@ -126,19 +129,17 @@ static double expose(double total_s, double late_s, double min_frac) {
 
 static exchange exposed_reduction(const orr_program *program, const orr_exchanges *prices,
                                   uint32_t rank, const orr_chunk_time *chunk_time,
-                                  const orr_play *play) {
+                                  const orr_play *play, const uint8_t *order) {
     const orr_resolved *resolved = program->resolved;
     const orr_software *software = resolved->software;
-    uint32_t vpp = resolved->plan.pipe.vpp;
-    ORR_UNSET uint32_t order[MAX_CHUNKS];
+    const uint32_t vpp = resolved->plan.pipe.vpp;
     bool plain = software->dp_overlap_unsharded && resolved->plan.shard.kind == ORR_SHARD_NONE;
     bool overlapped =
         (software->dp_overlap_grads || plain) && (resolved->plan.overlap & ORR_OVERLAP_DP) != 0;
     double end_s = (double)play->rank_end[rank] * ORR_PS, clock_s = 0;
     exchange sum = {0, 0, 0};
-    order_by_ready(play, rank, vpp, order);
     for (uint32_t i = 0; i < vpp; i++) {
-        uint32_t c = order[i];
+        uint32_t c = order[rank * vpp + i];
         uint32_t kind = program->chunk[rank * vpp + c];
         const orr_chunk_time *time = &chunk_time[kind];
         double backward_s =
@@ -252,11 +253,12 @@ void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
 }
 
 exchange orr_step_exposed(const orr_program *program, const orr_exchanges *prices, uint32_t rank,
-                          const orr_chunk_time *chunk_time, const orr_play *play) {
+                          const orr_chunk_time *chunk_time, const orr_play *play,
+                          const uint8_t *order) {
     if (exchanges_per_layer(&program->resolved->plan)) {
         return (exchange){0, 0, 0};
     }
-    exchange reduction = exposed_reduction(program, prices, rank, chunk_time, play);
+    exchange reduction = exposed_reduction(program, prices, rank, chunk_time, play, order);
     exchange gather = exposed_gather(program, prices, rank, chunk_time, play);
     return joined(reduction, gather);
 }
@@ -297,7 +299,7 @@ static double expected_maximum(double n) {
 
 /* Stragglers: all ranks wait for the slowest, whose lag grows with their number. What it is in one
  * node is part of every kernel's time. */
-static double jitter_frac(const orr_resolved *resolved) {
+double orr_step_jitter(const orr_resolved *resolved) {
     double ranks = resolved->plan.gpus, node = resolved->cluster->gpus_per_node;
     return ranks > node ? resolved->software->straggler_frac *
                               (expected_maximum(ranks) - expected_maximum(node))
@@ -305,8 +307,8 @@ static double jitter_frac(const orr_resolved *resolved) {
 }
 
 double orr_step_close(const orr_resolved *resolved, double end_s, double optimizer_s,
-                      double *jitter_s) {
+                      double jitter_frac, double *jitter_s) {
     double even_s = end_s + optimizer_s + resolved->software->step_s;
-    *jitter_s = jitter_frac(resolved) * even_s;
+    *jitter_s = jitter_frac * even_s;
     return even_s + *jitter_s;
 }

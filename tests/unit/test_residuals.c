@@ -78,9 +78,10 @@ static void ranks_wait_for_the_slowest(void **state) {
     f->cluster.gpus_per_node = 8;
     f->resolved.plan.gpus = 8;
     double jitter_s = 1;
-    assert_true(orr_step_close(&f->resolved, 5, 2, &jitter_s) == 8 && jitter_s == 0);
+    assert_true(orr_step_close(&f->resolved, 5, 2, orr_step_jitter(&f->resolved), &jitter_s) == 8 &&
+                jitter_s == 0);
     f->resolved.plan.gpus = 64;
-    double step_s = orr_step_close(&f->resolved, 5, 2, &jitter_s);
+    double step_s = orr_step_close(&f->resolved, 5, 2, orr_step_jitter(&f->resolved), &jitter_s);
     assert_true(fabs(jitter_s - 8 * 0.01 * (2.343733 - 1.423600)) < 8 * 0.01 * 0.02);
     assert_true(fabs(step_s - 8 - jitter_s) < 1e-12);
     orr_arena_free(f->arena);
