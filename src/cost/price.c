@@ -166,11 +166,12 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
     bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
     orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
                      prices->provenance};
-    /* frameworks hand a single group to the library of plain products */
+    /* Frameworks hand a single group to the library of plain products. Several are launched one by
+     * one: where they are shorter than their launches, those decide (kernels.md §3). */
     if (op->kind == ORR_OP_GROUPED_GEMM && shape.batch > 1) {
-        bool launches = table->software->graphs != ORR_GRAPHS_FULL; /* experts one by one */
-        cost.time_s =
-            time / table->arch->grouped_frac + (launches ? table->arch->group_s * shape.batch : 0);
+        bool launches = table->software->graphs != ORR_GRAPHS_FULL;
+        cost.time_s = orr_max_f64(time / table->arch->grouped_frac,
+                                  launches ? table->arch->group_s * shape.batch : 0);
         cost.relerr_frac = root_sum(cost.relerr_frac, table->arch->grouped_error_frac);
     } else {
         cost.time_s *= misalignment(table, op, prices->in_bytes);

@@ -200,6 +200,18 @@ static void add_experts(orr_builder *b) {
         (orr_linear){.tokens = z->rows, .out = z->expert_h, .in = z->expert_ffn, .expert = 1});
 }
 
+/* Biases that routing weighs: a product, a sum, a concatenation in fp32 and a cast; back through
+ * them, with a product and a sum for each of bias and weight. */
+static void add_expert_bias(orr_builder *b) {
+    static const double FORWARD = 28, BACKWARD = 40; /* bytes an element */
+    const orr_sizes *z = &b->size;
+    if (!b->key->variant.eager_expert_bias || !b->key->layer.mlp.bias) {
+        return;
+    }
+    orr_add_elementwise(b, ORR_N_EXPERT_BIAS, (double)z->slots * (double)z->expert_h, FORWARD,
+                        BACKWARD, 2 * (uint32_t)z->experts + 2);
+}
+
 /* Routed experts may work in a narrower width than the stream. */
 static void add_latent(orr_builder *b, bool down) {
     const orr_sizes *z = &b->size;
@@ -250,6 +262,7 @@ void orr_lower_moe(orr_builder *b) {
     add_expert_tp(b, true);
     add_sort(b, true);
     add_experts(b);
+    add_expert_bias(b);
     add_sort(b, false);
     add_expert_tp(b, false);
     add_exchange(b, ORR_N_COMBINE, false);

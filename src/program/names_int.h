@@ -31,7 +31,7 @@
     X(CP_EXCHANGE, "attn.core.cp") X(SCAN_STATE, "attn.scan.state")                                \
     X(PERMUTE, "moe.dispatch.permute") X(SORT, "moe.dispatch.sort")                                \
     X(UNSORT, "moe.combine.sort") X(UNPERMUTE, "moe.combine.unpermute")                            \
-    X(EXPERT_TP, "moe.experts.tp")                                                                 \
+    X(EXPERT_TP, "moe.experts.tp") X(EXPERT_BIAS, "moe.experts.bias")                                                                 \
     X(LORA, "lora") X(FSDP_DENSE, "fsdp.dense") X(FSDP_EXPERT, "fsdp.experts")                                     \
     /* tensors */                                                                                  \
     X(T_INPUT, "input") X(T_INPUT_LOW, "input (low precision)") X(T_STATS, "statistics")           \

@@ -105,6 +105,9 @@ static const orr_field variant_fields[] = {
         "expert_tp_by_width", variant.expert_tp_by_width,
         "Between ranks of expert TP each row is cut along its width: a pass over what was gathered "
         "puts the pieces side by side, another takes them apart."),
+    FLAG("eager_expert_bias", variant.eager_expert_bias,
+         "Experts' output biases are weighed by the routing and added by separate operations in "
+         "fp32."),
     FLAG("probs_in_activation", variant.probs_in_activation,
          "MoE probabilities are applied before the second matmul."),
     FLAG("grad_fp32", variant.grad_fp32, "Main gradients are fp32."),

@@ -285,6 +285,23 @@ static void rows_cut_by_width_are_joined(void **state) {
     orr_arena_free(l.arena);
 }
 
+/* Weighed in fp32, then added: 28 bytes an element out, 40 back. */
+static void biases_of_experts_are_added(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    f.resolved.plan.variant.eager_expert_bias = 1;
+    lowered l = lower_layer(&f.resolved.plan, &f.kind[0]);
+    assert_null(find_op(l.object, 0, ORR_OP_MEMORY, "moe.experts.bias"));
+    orr_arena_free(l.arena);
+    f.kind[0].mlp.bias = 1;
+    l = lower_layer(&f.resolved.plan, &f.kind[0]);
+    double elements = 4.0 * 4096 * 4096;
+    assert_true(find_op(l.object, 0, ORR_OP_MEMORY, "moe.experts.bias")->bytes == 28 * elements);
+    assert_true(find_op(l.object, 1, ORR_OP_MEMORY, "moe.experts.bias")->bytes == 40 * elements);
+    orr_arena_free(l.arena);
+}
+
 static void shared_experts_run_beside(void **state) {
     (void)state;
     fixture f;
@@ -452,6 +469,7 @@ int main(void) {
         cmocka_unit_test(recomputations_stop_where_nothing_reads),
         cmocka_unit_test(plain_permutations_move_more),
         cmocka_unit_test(rows_cut_by_width_are_joined),
+        cmocka_unit_test(biases_of_experts_are_added),
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),
