@@ -156,7 +156,9 @@ orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tre
             *sample = (exchange_sample){
                 .head = {.time_s = row.time_s,
                          .weight = row.training ? TRAINING_WEIGHT : 1,
-                         .block = orr_block_of(shape.hidden, shape.topk, shape.tokens),
+                         .block = orr_block_of(orr_block_of(shape.hidden, shape.topk, shape.tokens),
+                                               orr_block_of(shape.ranks, shape.nodes, shape.units),
+                                               shape.experts),
                          .training = row.training},
                 .shape = shape};
             orr_exchange_place(&shape, sample->head.place);

@@ -9,6 +9,7 @@
 
 /* Relative error, one sd, of prices that no measurement of this device backs. */
 static const double KIN_RELERR[] = {0, 0.10, 0.20};
+static const double OTHER_RANKS = 0.05;  /* an octave from the nearest measured group */
 static const double LEAST_RELERR = 0.02; /* of the same on another day: kernels.md §1 */
 
 static double root_sum(double a, double b) {
@@ -100,12 +101,18 @@ orr_message orr_curve_at(const orr_curve *curve, double ranks) {
 
 double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
     uint32_t at = 0;
-    while (at + 1 < curve->count && curve->point[at].ranks < ranks) {
-        at++;
+    double apart = INFINITY;
+    for (uint32_t i = 0; i < curve->count; i++) {
+        double octaves = fabs(log2(curve->point[i].ranks / ranks));
+        if (octaves < apart) {
+            apart = octaves;
+            at = i;
+        }
     }
     double own =
         bytes < ORR_MIB ? curve->point[at].error_small_frac : curve->point[at].error_training_frac;
-    return root_sum(orr_max_f64(own, LEAST_RELERR), curve->apart_frac);
+    own = root_sum(orr_max_f64(own, LEAST_RELERR), curve->apart_frac);
+    return root_sum(own, OTHER_RANKS * apart);
 }
 
 /* ---- nearest to a row of a table ------------------------------------------------------------ */
