@@ -297,5 +297,8 @@ orr_group orr_cluster_group(const orr_cluster *cluster, uint32_t size, uint32_t 
     group.inner = orr_min_u32(group.size, places);
     group.domains = (uint32_t)orr_div_up_u64(group.size, group.inner);
     group.rivals = orr_max_u32(1, domain / group.inner);
+    /* at the same places of every domain: one place each, or the same number of all places */
+    bool even = step % domain == 0 || (domain % step == 0 && group.size % places == 0);
+    group.off_rails = group.domains > 1 && !even;
     return group;
 }

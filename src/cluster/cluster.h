@@ -19,6 +19,7 @@ typedef struct orr_fabric {
     double ring_ranks; /* ring length at which half of the bandwidth is left; 0: does not fall */
     double p2p_efficiency_frac, p2p_base_s; /* send/receive across domains */
     uint8_t assumed;
+    uint8_t sharp; /* switches add up all-reduces */
 } orr_fabric;
 
 typedef struct orr_tier {
@@ -72,10 +73,11 @@ orr_tree *orr_cluster_fields(orr_arena *arena);
 
 /* Where a group of ranks lies: `size` ranks, `stride` apart in rank order. */
 typedef struct orr_group {
-    uint32_t size;    /* ranks */
-    uint32_t inner;   /* of them in one scale-up domain */
-    uint32_t domains; /* scale-up domains it touches */
-    uint32_t rivals;  /* equal groups of one domain that use the NICs at once */
+    uint32_t size;      /* ranks */
+    uint32_t inner;     /* of them in one scale-up domain */
+    uint32_t domains;   /* scale-up domains it touches */
+    uint32_t rivals;    /* equal groups of one domain that use the NICs at once */
+    uint32_t off_rails; /* 1: members sit at other places in other domains, no rail joins them */
 } orr_group;
 orr_group orr_cluster_group(const orr_cluster *cluster, uint32_t size, uint32_t stride);
 

@@ -2,7 +2,7 @@
  *
  * Inside a scale-up domain a measured message and its surface stand for all protocols of a library;
  * across domains rings and trees are limited by the NICs of the members (steptime.md §2.6,
- * kernels.md §6.2). Ignored: contention with other groups on shared links, SHARP in the network. */
+ * kernels.md §6.2). Ignored: contention with other jobs on shared links. */
 #include <math.h>
 
 #include "base/num.h"
@@ -17,8 +17,7 @@ double orr_message_time_s(const orr_message *message, double wire_bytes) {
  * NICs share the crossing. */
 double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
     double rounds = all_reduce ? 2 : 1; /* reduce-scatter, then all-gather */
-    double nic = all_reduce ? rails->nic_Bps * (rails->ranks - 1) / (rails->domains - 1)
-                            : rails->nic_Bps * rails->inner;
+    double nic = rails->nic_Bps * rails->inner;
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     if (rails->stall_ranks > 0) {
         bus_Bps /= 1 + rails->ranks / rails->stall_ranks;
@@ -32,13 +31,31 @@ double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
 /* A double binary tree over domains, rings inside. */
 double orr_rails_tree_s(const orr_rails *rails, double bytes) {
     static const double HOP_FACTOR = 1.5, BUS_FRAC = 0.85; /* steptime.md §2.6 */
-    double nic = rails->nic_Bps * (rails->ranks - 1) / (rails->domains - 1);
+    double ends = 2 * (rails->ranks - 1) / rails->ranks;   /* of the bus, when data crosses once */
+    double nic = rails->nic_Bps * rails->inner * (rails->domains <= 2 ? ends : 1);
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
     double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
     double level = rails->tree_hop_s > 0 ? rails->tree_hop_s : HOP_FACTOR * rails->hop_s;
     double hops = 2 * depth * level + 2 * (rails->inner - 1) * rails->peer_hop_s;
     return rails->base_s + hops + wire / (BUS_FRAC * bus_Bps);
+}
+
+/* Switches add up: each domain's data goes in once and comes out once, and small messages wait for
+ * the depth of the switches, not of a tree of hosts. */
+double orr_rails_sharp_s(const orr_rails *rails, double bytes) {
+    static const double LEVELS = 2; /* leaf and spine */
+    double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
+    double nic = rails->nic_Bps * rails->inner * wire / bytes;
+    double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
+    double hops = 2 * LEVELS * rails->hop_s + 2 * (rails->inner - 1) * rails->peer_hop_s;
+    return rails->base_s + hops + wire / bus_Bps;
+}
+
+double orr_torus_hops(double ranks, double dimensions) {
+    /* around a ring of s a byte goes s/4 on average, either way */
+    double side = pow(ranks, 1 / orr_max_f64(1, dimensions));
+    return orr_max_f64(1, dimensions * side / 4);
 }
 
 /* Every rank sends what leaves its domain through its own NIC; the rest, and what arrives for its

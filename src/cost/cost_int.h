@@ -63,6 +63,10 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
 /* topk and experts: of a de-duplicating all-to-all, else 0. */
 orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
                           orr_group group, uint32_t topk, uint32_t experts);
+/* The fastest of ring, tree and, where switches can, sums in the network. algorithm: its name;
+ * NULL: not asked. */
+double orr_policy_all_reduce_s(const orr_fabric *fabric, const orr_rails *rails, double bytes,
+                               const char **algorithm);
 /* How such a group hangs together, across domains. */
 orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */

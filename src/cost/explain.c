@@ -145,7 +145,7 @@ static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, d
                        orr_tree *out) {
     orr_message message = orr_curve_at(curve, ranks);
     double flow = wire / message.Bps;
-    orr_tree_put_text(arena, out, "algorithm", "as the library chooses");
+    orr_tree_put_text(arena, out, "algorithm", "measured curve");
     orr_tree *besides = put_map(arena, out, "besides");
     put_part(arena, besides, "start_s", message.start_s);
     put_part(arena, besides, "pieces_s",
@@ -166,9 +166,8 @@ static void put_across(orr_arena *arena, const orr_cost_table *table, orr_collec
         algorithm = "one message";
     } else if (kind == ORR_ALL_TO_ALL) {
         algorithm = "direct";
-    } else if (kind == ORR_ALL_REDUCE &&
-               orr_rails_tree_s(&rails, bytes) < orr_rails_ring_s(&rails, bytes, true)) {
-        algorithm = "tree";
+    } else if (kind == ORR_ALL_REDUCE) {
+        (void)orr_policy_all_reduce_s(fabric, &rails, bytes, &algorithm);
     }
     orr_tree_put_text(arena, out, "algorithm", algorithm);
     orr_tree *fit = put_map(arena, out, "fit");
@@ -195,6 +194,13 @@ static void put_collective(orr_arena *arena, const orr_cost_table *table, const 
     orr_tree_put_int(arena, where, "ranks", group.size);
     orr_tree_put_int(arena, where, "domains", group.domains);
     orr_tree_put_int(arena, where, "ranks_in_a_domain", group.inner);
+    const orr_sweep *sweep = group.domains <= 1 ? &table->inside[kind] : &table->across[kind];
+    if (sweep->records > 0) {
+        orr_tree *map = put_map(arena, out, "sweep");
+        orr_tree_put_int(arena, map, "records", sweep->records);
+        orr_tree_put_real(arena, map, "start_factor", sweep->start_factor);
+        orr_tree_put_real(arena, map, "rate_factor", sweep->rate_factor);
+    }
     if (group.domains <= 1) {
         put_inside(arena, &table->curve[kind], group.size, wire, out);
     } else {

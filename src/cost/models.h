@@ -214,7 +214,11 @@ typedef struct orr_rails {
 } orr_rails;
 
 double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce);
-double orr_rails_tree_s(const orr_rails *rails, double bytes); /* all-reduce */
+double orr_rails_tree_s(const orr_rails *rails, double bytes);  /* all-reduce */
+double orr_rails_sharp_s(const orr_rails *rails, double bytes); /* all-reduce */
+/* Links that a byte passes on its way from rank to rank of a torus, on average, or 1; dimensions of
+ * equal length. */
+double orr_torus_hops(double ranks, double dimensions);
 /* `crossing`: share of a rank's bytes that leaves its domain; (ranks - inner) / ranks unless tokens
  * bound for several ranks of a domain cross once. */
 double orr_rails_all_to_all_s(const orr_rails *rails, double bytes, double crossing_frac);

@@ -5,6 +5,7 @@
  * all-reduce takes the faster of ring and tree, other reductions and gathers the ring, an
  * all-to-all goes direct. */
 #include <math.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "cost/cost_int.h"
@@ -29,18 +30,21 @@ double orr_bus_factor(orr_collective kind, double ranks) {
     return 1;
 }
 
-/* Attained bandwidth of a member's NIC towards `domains` domains. */
-static double nic_Bps(const orr_cost_table *table, uint32_t domains) {
+/* Line rate of a member's NIC towards the group's other domains: all accelerators of a host send at
+ * once, so that a member has its own share of the host's NICs and no more. A tier "rail" joins
+ * accelerators at the same place of their domains; others meet in the tier above it. */
+static double nic_Bps(const orr_cost_table *table, orr_group group) {
     const orr_cluster *cluster = table->cluster;
     double Bps = table->accelerator->nic_Bps;
-    double reach = (double)domains * (cluster->tier_count > 0 ? cluster->tier[0].gpus : 1);
+    double reach = (double)group.domains * (cluster->tier_count > 0 ? cluster->tier[0].gpus : 1);
     for (uint32_t i = 1; i < cluster->tier_count; i++) {
         double tier = cluster->tier[i].Bps;
         if (cluster->tier[i].oversubscription > 1) {
             tier /= cluster->tier[i].oversubscription;
         }
         Bps = i == 1 ? tier : orr_min_f64(Bps, tier);
-        if (cluster->tier[i].gpus >= reach) {
+        bool rail = group.off_rails && strcmp(cluster->tier[i].name, "rail") == 0;
+        if (cluster->tier[i].gpus >= reach && !rail) {
             break;
         }
     }
@@ -62,6 +66,12 @@ static orr_cost inside_domain(const orr_cost_table *table, orr_collective kind, 
     const orr_curve *curve = &table->curve[kind];
     const orr_sweep *sweep = &table->inside[kind];
     double time = orr_curve_time_s(curve, kind, ranks, bytes);
+    if (table->accelerator->topology == ORR_TORUS && curve->fit->topology != ORR_TORUS) {
+        /* rings run around each dimension on all links; an all-to-all takes several hops */
+        const orr_accelerator *a = table->accelerator;
+        double links = a->peer_Bps > 0 ? a->link_Bps / a->peer_Bps : 4;
+        time *= kind == ORR_ALL_TO_ALL ? orr_torus_hops(ranks, links / 2) : 1;
+    }
     if (sweep->records > 0) {
         /* the measured shape of the curve stays: starts and bandwidths move under it */
         double wire = orr_bus_factor(kind, ranks) * bytes;
@@ -90,8 +100,8 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
     orr_rails rails = {.ranks = group.size,
                        .inner = group.inner,
                        .domains = group.domains,
-                       .nic_Bps = nic_Bps(table, group.domains) * nic_efficiency(table) *
-                                  sweep->rate_factor,
+                       .nic_Bps =
+                           nic_Bps(table, group) * nic_efficiency(table) * sweep->rate_factor,
                        .base_s = fabric->base_s * sweep->start_factor,
                        .hop_s = fabric->hop_s * sweep->start_factor,
                        .peer_hop_s = fabric->peer_hop_s * sweep->start_factor,
@@ -102,6 +112,17 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
             orr_curve_at(&table->curve[kind], group.inner).Bps * table->inside[kind].rate_factor;
     }
     return rails;
+}
+
+double orr_policy_all_reduce_s(const orr_fabric *fabric, const orr_rails *rails, double bytes,
+                               const char **algorithm) {
+    double ring = orr_rails_ring_s(rails, bytes, true), tree = orr_rails_tree_s(rails, bytes);
+    double sharp = fabric->sharp ? orr_rails_sharp_s(rails, bytes) : (double)INFINITY;
+    double least = orr_min_f64(sharp, orr_min_f64(ring, tree));
+    if (algorithm != NULL) {
+        *algorithm = least >= sharp ? "sums in the switches" : least >= ring ? "ring" : "tree";
+    }
+    return least;
 }
 
 static orr_cost across_domains(const orr_cost_table *table, orr_collective kind, double bytes,
@@ -115,15 +136,14 @@ static orr_cost across_domains(const orr_cost_table *table, orr_collective kind,
         cost.provenance = ORR_FROM_RESTORED;
     }
     if (kind == ORR_SEND_RECV) {
-        double nic = nic_Bps(table, group.domains) * sweep->rate_factor;
+        double nic = nic_Bps(table, group) * sweep->rate_factor;
         cost.time_s =
             fabric->p2p_base_s * sweep->start_factor + bytes / (nic * fabric->p2p_efficiency_frac);
         return cost;
     }
     orr_rails rails = orr_policy_rails(table, kind, group);
     if (kind == ORR_ALL_REDUCE) {
-        cost.time_s =
-            orr_min_f64(orr_rails_ring_s(&rails, bytes, true), orr_rails_tree_s(&rails, bytes));
+        cost.time_s = orr_policy_all_reduce_s(fabric, &rails, bytes, NULL);
     } else if (kind == ORR_ALL_TO_ALL) {
         cost.time_s = orr_rails_all_to_all_s(&rails, bytes, crossing_frac(group, topk, experts));
     } else {

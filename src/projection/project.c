@@ -109,7 +109,11 @@ void orr_time_hops(const orr_program *program, const orr_cost_table *table,
         uint32_t from = r * stride, to = (r + 1) % pp * stride;
         bool inside = from / domain == to / domain;
         if (!priced[inside]) {
-            orr_group group = {2, inside ? 2 : 1, inside ? 1 : 2, orr_min_u32(domain, stride)};
+            orr_group group = {.size = 2,
+                               .inner = inside ? 2 : 1,
+                               .domains = inside ? 1 : 2,
+                               .rivals = orr_min_u32(domain, stride),
+                               .off_rails = !inside && stride % domain != 0};
             cost[inside] = orr_cost_collective(table, ORR_SEND_RECV, bytes, group);
             priced[inside] = true;
         }

@@ -43,6 +43,7 @@ static orr_group dense_group(const orr_resolved *resolved, uint32_t size) {
     orr_group both = {.size = size, .inner = near.inner * far.inner};
     both.domains = (uint32_t)orr_div_up_u64(size, both.inner);
     both.rivals = orr_max_u32(1, far.rivals / near.inner);
+    both.off_rails = near.off_rails | far.off_rails;
     return both;
 }
 

@@ -113,6 +113,11 @@ static void add_evidence(orr_page *page, const orr_tree *result) {
                      "between measured shapes, the nearest %.1f octaves away; the model "
                      "says %s\n",
                      real(evidence, "octaves"), orr_page_seconds(page, real(evidence, "model_s")));
+    } else if (orr_tree_get(result, "sweep") != NULL) {
+        const orr_tree *sweep = orr_tree_get(result, "sweep");
+        orr_page_add(page, "%lld measured messages: starts x%.2f, bandwidth x%.2f\n",
+                     (long long)orr_tree_int(orr_tree_get(sweep, "records"), 0),
+                     real(sweep, "start_factor"), real(sweep, "rate_factor"));
     } else {
         orr_page_add(page, "nothing near this shape\n");
     }

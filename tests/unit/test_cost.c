@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -10,6 +11,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "cost/cost.h"
+#include "doc/doc.h"
 
 static orr_arena *arena;
 
@@ -214,9 +216,126 @@ static void sweeps_replace_the_fabric(void **state) {
                 1e-12);
 }
 
+static const orr_cost_table *with_log(const orr_cost_table *base, const char *device,
+                                      const char *log) {
+    orr_accelerator *accelerator = NULL;
+    orr_evidence *evidence = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_accelerator_find(arena, device, &accelerator, &err), ORR_OK);
+    const orr_evidence_want want = {.device = accelerator, .classes = ORR_CLASS_BIT_ALL};
+    const char *path = orr_arena_format(arena, ORR_TEST_DIR "/data/logs/%s", log);
+    assert_int_equal(orr_evidence_read(arena, path, &want, &evidence, &err), ORR_OK);
+    assert_true(evidence->count >= 6);
+    return orr_cost_table_measured(arena, base, evidence);
+}
+
+/* What nccl-tests and rccl-tests print is a sweep: its own sizes are taken as they are, larger and
+ * smaller groups and other sizes follow it. */
+static void logs_of_benchmarks_replace_constants(void **state) {
+    (void)state;
+    const orr_cost_table *base = table_of("h100", 64, "megatron-core");
+    const orr_cost_table *own = with_log(base, "h100", "all_gather-2x8.out");
+    orr_op exact = comm_op(ORR_ALL_GATHER, 1u << 30, 16, 1);
+    assert_true(fabs(orr_cost_op(own, &exact).time_s / 8513.7e-6 - 1) < 1e-9);
+    assert_int_equal(orr_cost_op(own, &exact).provenance, ORR_FROM_MEASURED);
+    /* this cluster gathers at a quarter of what its NICs would give: so it does on 64, and scatters
+     */
+    for (int i = 0; i < 2; i++) {
+        orr_op other = comm_op(i == 0 ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER, 1u << 30, 64, 1);
+        double slower = orr_cost_op(own, &other).time_s / orr_cost_op(base, &other).time_s;
+        assert_true(slower > 2 && slower < 4);
+        assert_int_equal(orr_cost_op(own, &other).provenance, ORR_FROM_RESTORED);
+    }
+    const orr_cost_table *rocm = table_of("mi300x", 8, "megatron-core");
+    const orr_cost_table *mine = with_log(rocm, "mi300x", "rccl-mi300x.out");
+    orr_op scatter = comm_op(ORR_REDUCE_SCATTER, 128u << 20, 8, 1);
+    double assumed = orr_cost_op(rocm, &scatter).relerr_frac;
+    orr_cost cost = orr_cost_op(mine, &scatter);
+    assert_true(cost.time_s > 329.2e-6 && cost.time_s < 994.3e-6); /* 64 and 256 MB */
+    assert_true(cost.relerr_frac < assumed && cost.provenance == ORR_FROM_RESTORED);
+}
+
+/* A cluster file says what joins hosts; returns prices on 128 accelerators of it. */
+static const orr_cost_table *table_of_file(const char *yaml) {
+    orr_err err = {0};
+    orr_tree *tree = NULL;
+    orr_cluster *cluster = NULL;
+    orr_software *software = NULL;
+    const orr_cost_table *table = NULL;
+    assert_int_equal(orr_yaml_read(arena, "cluster.yaml", yaml, strlen(yaml), &tree, &err), ORR_OK);
+    assert_int_equal(orr_cluster_read(arena, tree, "mine", &cluster, &err), ORR_OK);
+    orr_cluster_resize(cluster, 128);
+    assert_int_equal(orr_software_find(arena, "megatron-core", &software, &err), ORR_OK);
+    assert_int_equal(orr_cost_table_new(arena, cluster, software, &table, &err), ORR_OK);
+    return table;
+}
+
+static void rails_shares_and_spines_come_from_a_file(void **state) {
+    (void)state;
+    /* accelerators at the same place of their hosts meet in a rail, others over the spine */
+    const orr_cost_table *railed =
+        table_of_file("accelerator: h100\ngpus_per_node: 8\nsource: test\ntiers:\n"
+                      "  - {name: domain, gpus: 8, Bps: 450GB/s}\n"
+                      "  - {name: rail, gpus: 128, Bps: 50GB/s}\n"
+                      "  - {name: spine, gpus: 4096, Bps: 50GB/s, oversubscription: 4}\n");
+    orr_op aligned = comm_op(ORR_ALL_GATHER, 1u << 30, 16, 8);
+    orr_op whole = comm_op(ORR_ALL_GATHER, 1u << 30, 64, 1);
+    orr_op crooked = comm_op(ORR_ALL_GATHER, 1u << 30, 16, 12); /* places 0 and 4 in turn */
+    double straight = orr_cost_op(railed, &aligned).time_s;
+    double across = orr_cost_op(railed, &crooked).time_s;
+    assert_true(across > 3 * straight && across < 5 * straight);
+    assert_true(orr_cost_op(railed, &whole).time_s < straight);
+    /* eight on four NICs: all send at once, each has half of one */
+    const orr_cost_table *shared =
+        table_of_file("accelerator: h100\ngpus_per_node: 8\nsource: test\nnic_Bps: 25GB/s\n");
+    const orr_cost_table *own =
+        table_of_file("accelerator: h100\ngpus_per_node: 8\nsource: test\nnic_Bps: 50GB/s\n");
+    double ratio = orr_cost_op(shared, &aligned).time_s / orr_cost_op(own, &aligned).time_s;
+    assert_true(ratio > 1.9 && ratio < 2.1);
+}
+
+static void switches_add_up_where_the_fabric_says_so(void **state) {
+    (void)state;
+    static const char cluster[] = "accelerator: h100\ngpus_per_node: 8\nsource: test\nfabric: ";
+    char path[] = "/tmp/orr_sharp_fabric.yaml";
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    (void)fputs("like: infiniband\nsource: test\nsharp: yes\n", out);
+    (void)fclose(out);
+    const orr_cost_table *plain = table_of_file(orr_arena_format(arena, "%sinfiniband\n", cluster));
+    const orr_cost_table *sharp = table_of_file(orr_arena_format(arena, "%s%s\n", cluster, path));
+    (void)remove(path);
+    /* one a host: data crosses each NIC once each way, not twice, and latency does not grow */
+    orr_op large = comm_op(ORR_ALL_REDUCE, 1u << 30, 16, 8);
+    double gain = orr_cost_op(plain, &large).time_s / orr_cost_op(sharp, &large).time_s;
+    assert_true(gain > 1.7 && gain < 2.3);
+    orr_op small = comm_op(ORR_ALL_REDUCE, 4096, 16, 8);
+    assert_true(orr_cost_op(sharp, &small).time_s < orr_cost_op(plain, &small).time_s);
+    /* gathers are none of the switches' business */
+    orr_op gather = comm_op(ORR_ALL_GATHER, 1u << 30, 16, 8);
+    assert_true(fabs(orr_cost_op(plain, &gather).time_s - orr_cost_op(sharp, &gather).time_s) <
+                1e-12);
+}
+
+/* On a torus neighbours are near and an all-to-all is not. */
+static void tori_take_hops(void **state) {
+    (void)state;
+    const orr_cost_table *torus = table_of("tpu-v5p", 64, "unknown");
+    orr_op few = comm_op(ORR_ALL_TO_ALL, 1u << 30, 8, 1),
+           many = comm_op(ORR_ALL_TO_ALL, 1u << 30, 64, 1);
+    double growth = orr_cost_op(torus, &many).time_s / orr_cost_op(torus, &few).time_s;
+    assert_true(growth > 1.7 && growth < 2.6); /* (64/8)^(1/3), and (n-1)/n */
+    orr_op gather = comm_op(ORR_ALL_GATHER, 1u << 30, 64, 1);
+    assert_true(orr_cost_op(torus, &gather).time_s < orr_cost_op(torus, &many).time_s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sweeps_replace_the_fabric),
+        cmocka_unit_test(logs_of_benchmarks_replace_constants),
+        cmocka_unit_test(rails_shares_and_spines_come_from_a_file),
+        cmocka_unit_test(switches_add_up_where_the_fabric_says_so),
+        cmocka_unit_test(tori_take_hops),
         cmocka_unit_test(every_accelerator_is_priced),
         cmocka_unit_test(assumptions_are_marked),
         cmocka_unit_test(one_group_is_a_plain_product),
