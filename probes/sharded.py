@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 UNITS = 4  # in a row: what a root does once a step is spread over them
+EVICT_BYTES = 16 << 20  # more than caches of a processor's own
 
 
 class Use(torch.autograd.Function):
@@ -53,14 +54,16 @@ class Unit(nn.Module):
 
 
 class Chain(nn.Module):
-    def __init__(self, count, kernels):
+    def __init__(self, count):
         super().__init__()
         self.units = nn.ModuleList(Unit(count) for _ in range(UNITS))
-        self.kernels, self.other_s = kernels, 0.0
+        self.other_s = 0.0
+        self.a, self.b = (torch.ones(EVICT_BYTES // 8) for _ in range(2))
 
     def between(self):
         start = time.perf_counter()
-        self.kernels()
+        torch.mul(self.a, 0.5, out=self.b)
+        torch.mm(self.a[:1 << 18].view(512, 512), self.b[:1 << 18].view(512, 512))
         self.other_s += time.perf_counter() - start
 
     def forward(self, x):
@@ -116,12 +119,12 @@ def time_gathers(probe, chain):
     return statistics.median(samples)
 
 
-def measure(probe, gather_bytes, count, kernels):
+def measure(probe, gather_bytes, count):
     """Records the host's time around a unit of `count` parameters whose gather has that many
-    bytes. kernels(): what runs between two units."""
+    bytes."""
     def work():
-        bare = time_chain(probe, Chain(count, kernels).to(probe.device))
-        chain = Chain(count, kernels).to(probe.device).sharded(one_rank_mesh(probe.device))
+        bare = time_chain(probe, Chain(count).to(probe.device))
+        chain = Chain(count).to(probe.device).sharded(one_rank_mesh(probe.device))
         full = time_chain(probe, chain)
         gather_s = time_gathers(probe, chain)
         for phase, whole, less in zip(("forward", "backward"), full, bare):

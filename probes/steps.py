@@ -208,7 +208,7 @@ class Rank:
             made = {"all_gather": self.gather_as_fsdp, "reduce_scatter": self.scatter_as_fsdp}
             probe.collective_as(one, lambda: made[one["op"]](one), kernels)
             if one["op"] == "all_gather":
-                sharded.measure(probe, one["bytes"], len(self.unit_of(one["bytes"] // 2)), kernels)
+                sharded.measure(probe, one["bytes"], len(self.unit_of(one["bytes"] // 2)))
         elif self.way == DDP and one["op"] == "all_reduce":
             probe.collective_as(one, lambda: self.reduce_as_ddp(one))
         else:

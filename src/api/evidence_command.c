@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "base/os_file.h"
 #include "doc/doc.h"
 #include "evidence/evidence.h"
@@ -67,6 +68,12 @@ static void warn_of_files(orr_job *job, const orr_evidence *set) {
             orr_job_warn(job, "evidence-foreign", file->path,
                          "%s was measured on '%s' under '%s': taken because told", file->path,
                          file->device, file->software);
+        }
+        if (file->records == 0 && file->other_device + file->other_software > 0) {
+            orr_job_warn(job, "evidence-unused", file->path,
+                         "nothing of %s is used: %u records are of another device, %u of other "
+                         "software (--evidence-accept takes them all the same)",
+                         file->path, file->other_device, file->other_software);
         }
         if (file->missing > 0) {
             const orr_tree *gap = orr_tree_at(file->gaps, 0);
@@ -158,45 +165,104 @@ orr_status orr_command_evidence_show(orr_job *job, orr_err *err) {
     return ORR_OK;
 }
 
-/* Gaps of all files, less nothing: what one measured, another may still lack. */
-static orr_tree *join_gaps(orr_arena *arena, const orr_evidence *set) {
-    orr_tree *gaps = orr_tree_new_list(arena);
-    for (uint32_t i = 0; i < set->file_count; i++) {
-        for (size_t g = 0; g < orr_tree_size(set->file[i].gaps); g++) {
-            (void)orr_tree_push(arena, gaps,
-                                orr_tree_copy(arena, orr_tree_at(set->file[i].gaps, g)));
+/* Shapes that the set knows, by their text. */
+static orr_map known_shapes(orr_arena *arena, const orr_evidence *set) {
+    static bool known = true;
+    orr_map map = {0};
+    for (uint32_t i = 0; i < set->count; i++) {
+        const char *text = orr_evidence_shape_text(arena, &set->record[i].key);
+        if (orr_map_get(&map, text, strlen(text)) == NULL) {
+            orr_map_put(&map, arena, text, strlen(text), &known);
         }
     }
+    return map;
+}
+
+/* Gaps of all files, each once, without what another file has. */
+static orr_tree *join_gaps(orr_arena *arena, const orr_evidence *set) {
+    orr_tree *gaps = orr_tree_new_list(arena);
+    orr_map known = known_shapes(arena, set);
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        for (size_t g = 0; g < orr_tree_size(set->file[i].gaps); g++) {
+            const orr_tree *gap = orr_tree_at(set->file[i].gaps, g);
+            const char *what = orr_tree_text(orr_tree_get(gap, "what"), "");
+            const char *why = orr_tree_text(orr_tree_get(gap, "why"), "");
+            const char *both = orr_arena_format(arena, "%s\n%s", what, why);
+            if (orr_map_get(&known, what, strlen(what)) == NULL &&
+                orr_map_get(&known, both, strlen(both)) == NULL) {
+                orr_map_put(&known, arena, both, strlen(both), gaps);
+                (void)orr_tree_push(arena, gaps, orr_tree_copy(arena, gap));
+            }
+        }
+    }
+    orr_map_release(&known);
     return gaps;
+}
+
+/* "a; b", each once. */
+static const char *join_texts(orr_arena *arena, const char *all, const char *one) {
+    return one[0] == '\0' || strstr(all, one) != NULL ? all
+           : all[0] == '\0'                           ? one
+                                                      : orr_arena_format(arena, "%s; %s", all, one);
+}
+
+/* Software of the whole: what every file states; else none, and each record says its own. */
+static orr_status join_software(const orr_evidence *set, bool accept, const char **out,
+                                orr_err *err) {
+    const orr_evidence_file *stated = NULL;
+    *out = set->file[0].software;
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const orr_evidence_file *file = &set->file[i];
+        *out = strcmp(file->software, *out) == 0 ? *out : "";
+        if (file->software[0] == '\0') {
+            continue;
+        }
+        if (stated != NULL && !accept && !orr_name_equal(file->software, stated->software)) {
+            orr_status status =
+                orr_fail(err, ORR_E_CONFLICT, "%s was measured under '%s', %s under '%s'",
+                         stated->path, stated->software, file->path, file->software);
+            orr_hint(err, "--evidence-accept software merges them all the same: each record says "
+                          "its own, and of equal shapes the first file's count");
+            return status;
+        }
+        stated = file;
+    }
+    return ORR_OK;
+}
+
+static orr_status join_identity(orr_job *job, const orr_evidence *set, bool accept,
+                                orr_evidence_identity *out, orr_err *err) {
+    *out = (orr_evidence_identity){
+        .device = set->device, .device_detail = "", .source = "", .date = ""};
+    for (uint32_t i = 0; i < set->file_count; i++) {
+        const orr_evidence_file *file = &set->file[i];
+        if (file->records == 0) {
+            orr_status status = orr_fail(err, ORR_E_CONFLICT, "%s is not of %s, the device of %s",
+                                         file->path, set->device, set->file[0].path);
+            orr_hint(err, "--evidence-accept device merges them all the same: each record says "
+                          "its own, and plans take those of theirs");
+            return status;
+        }
+        out->device_detail = join_texts(job->arena, out->device_detail, file->detail);
+        out->source = join_texts(job->arena, out->source, file->source);
+        out->date = strcmp(file->date, out->date) > 0 ? file->date : out->date;
+        if (file->superseded > 0) {
+            orr_job_warn(job, "evidence-superseded", file->path,
+                         "%u records of %s give way to ones of the same shape under another device "
+                         "or software",
+                         file->superseded, file->path);
+        }
+    }
+    out->gaps = join_gaps(job->arena, set);
+    return join_software(set, accept, &out->software, err);
 }
 
 orr_status orr_command_evidence_merge(orr_job *job, orr_err *err) {
     evidence_args args = {0};
     const orr_evidence *set = NULL;
+    orr_evidence_identity identity;
     ORR_TRY(read_files(job, &args, &set, err));
-    const char *software = set->file[0].software, *source = set->file[0].source;
-    for (uint32_t i = 0; i < set->file_count; i++) {
-        const orr_evidence_file *file = &set->file[i];
-        if (file->records == 0) {
-            return orr_fail(err, ORR_E_CONFLICT, "%s is not of %s, the device of %s", file->path,
-                            set->device, set->file[0].path);
-        }
-        if (!orr_name_equal(file->software, software) && !(args.accept & ORR_ACCEPT_SOFTWARE)) {
-            orr_status status =
-                orr_fail(err, ORR_E_CONFLICT, "%s was measured under '%s', %s under '%s'",
-                         set->file[0].path, software, file->path, file->software);
-            orr_hint(err, "--evidence-accept software merges them all the same");
-            return status;
-        }
-        source = strcmp(source, file->source) == 0
-                     ? source
-                     : orr_arena_format(job->arena, "%s; %s", source, file->source);
-    }
-    orr_evidence_identity identity = {.device = set->device,
-                                      .software = software,
-                                      .source = source,
-                                      .date = set->file[set->file_count - 1].date,
-                                      .gaps = join_gaps(job->arena, set)};
+    ORR_TRY(join_identity(job, set, (args.accept & ORR_ACCEPT_SOFTWARE) != 0, &identity, err));
     orr_tree *merged = orr_evidence_write(job->arena, set, &identity);
     job->result = orr_evidence_describe(job->arena, set);
     if (args.write != NULL) {

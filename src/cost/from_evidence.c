@@ -19,7 +19,9 @@ static const double LEAST_RELERR = 0.02; /* two runs of one kernel differ by 3 %
 /* What training adds to a record. */
 static double training_factor(const orr_cost_table *table, const orr_evidence *evidence,
                               const orr_evidence_record *record) {
-    bool alone = evidence->file[record->file].software[0] == '\0';
+    const char *software =
+        record->software != NULL ? record->software : evidence->file[record->file].software;
+    bool alone = software[0] == '\0';
     bool gemm = record->key.kind <= ORR_OP_GROUPED_GEMM;
     return alone && gemm ? table->arch->gemm_factor : 1;
 }

@@ -51,6 +51,8 @@ typedef struct orr_evidence_record {
     double spread_frac; /* of repetitions, one standard deviation, relative; 0: not stated */
     uint32_t samples;   /* measurements behind it */
     uint32_t file;      /* index into the set's files */
+    bool foreign;       /* of another device or software than wanted, taken because told */
+    const char *device, *software; /* as stated for it; NULL or "": not stated */
 } orr_evidence_record;
 
 /* A measured step of a whole plan. */
@@ -64,10 +66,13 @@ typedef struct orr_evidence_step {
 typedef struct orr_evidence_file {
     const char *path;
     const char *device;   /* as the file writes it */
+    const char *detail;   /* of the device: form, driver, clocks; "" when not stated */
     const char *software; /* profile or stack; "" when not stated */
     const char *source, *date;
     uint32_t records;        /* taken */
     uint32_t other_device;   /* left out: measured on another device */
+    uint32_t other_software; /* left out: measured under other software */
+    uint32_t superseded;     /* left out: another device or software says of the same shape */
     uint32_t not_understood; /* left out: an op or dtype that plans do not have */
     uint32_t missing;        /* what the measuring itself could not get */
     const orr_tree *gaps;    /* list of {what, why} of these */
@@ -104,9 +109,11 @@ typedef struct orr_evidence_want {
     uint32_t classes;              /* orr_evidence_class bits */
 } orr_evidence_want;
 
-/* Reads one or more files, separated by commas, into one set. Equal keys become one record: the
- * median, with the spread between them. Errors: unreadable, unknown field, wrong type, a content
- * hash that does not match; nothing left for this device or software (ORR_E_CONFLICT). */
+/* Reads one or more files, separated by commas, into one set. Equal keys of one device and software
+ * become one record: the median, with the spread between them. Of several, the wanted one counts,
+ * then one that states its software, then that of the first file. Errors: unreadable, unknown
+ * field, wrong type, a content hash that does not match; nothing left for this device or software
+ * (ORR_E_CONFLICT). */
 orr_status orr_evidence_read(orr_arena *arena, const char *paths, const orr_evidence_want *want,
                              orr_evidence **out, orr_err *err);
 /* One parsed file; `name` stands in messages. */
@@ -153,8 +160,11 @@ orr_tree *orr_evidence_write(orr_arena *arena, const orr_evidence *evidence,
                              const orr_evidence_identity *identity);
 orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record *record,
                                     const char *name);
-/* The hash of a list of records as it stands in a file: "xxh3:" and 16 hexadecimal digits. */
-const char *orr_evidence_hash(orr_arena *arena, const orr_tree *records);
+/* The content hash of a file: "identity:" and 16 hexadecimal digits over the device's name, the
+ * software and the records as they stand. Files of before this have "xxh3:", over the records. */
+const char *orr_evidence_hash(orr_arena *arena, const char *device, const char *software,
+                              const orr_tree *records);
+const char *orr_evidence_records_hash(orr_arena *arena, const orr_tree *records);
 /* A set as a summary: files, what was taken and left out, records by kind. */
 orr_tree *orr_evidence_describe(orr_arena *arena, const orr_evidence *evidence);
 const char *orr_evidence_kind_name(uint8_t kind);

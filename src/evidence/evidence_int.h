@@ -49,8 +49,8 @@ typedef struct orr_evidence_draft {
     uint32_t count, capacity;
     orr_evidence_step *step;
     uint32_t step_count, step_capacity;
-    uint32_t other_software;
     const char *last_device, *last_software; /* refused, for the message */
+    const char *last_kept[2];                /* names of rows */
     uint32_t known_count;                    /* names compared so far */
     struct orr_evidence_name {
         const char *text;

@@ -40,6 +40,43 @@ static orr_evidence_record merge(const orr_evidence_record *record, uint32_t cou
     return one;
 }
 
+static bool is_stated(const char *text) {
+    return text != NULL && text[0] != '\0';
+}
+
+static bool same_text(const char *a, const char *b) {
+    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+/* Whose record of a shape counts: of the wanted device and software before others, run by a
+ * framework before run alone, of the file named first. */
+static bool is_before(const orr_evidence_record *a, const orr_evidence_record *b) {
+    if (a->foreign != b->foreign) {
+        return b->foreign;
+    }
+    bool a_stated = is_stated(a->software), b_stated = is_stated(b->software);
+    return a_stated != b_stated ? a_stated : a->file < b->file;
+}
+
+/* Of equal keys, those of one device and software: times of two have no median. Keeps their order
+ * and returns their number. */
+static uint32_t of_one_identity(orr_evidence *set, orr_evidence_record *record, uint32_t count) {
+    const orr_evidence_record *best = &record[0];
+    for (uint32_t i = 1; i < count; i++) {
+        best = is_before(&record[i], best) ? &record[i] : best;
+    }
+    const char *device = best->device, *software = best->software;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (same_text(record[i].device, device) && same_text(record[i].software, software)) {
+            record[kept++] = record[i];
+        } else {
+            set->file[record[i].file].superseded++;
+        }
+    }
+    return kept;
+}
+
 static void build_slots(orr_arena *arena, orr_evidence *set) {
     set->slots = 16;
     while (set->slots < 2 * set->count) {
@@ -68,7 +105,7 @@ void orr_evidence_settle(orr_evidence_draft *draft) {
                     memcmp(&record[i].key, &record[i + n].key, sizeof record->key) == 0;) {
             n++;
         }
-        record[kept++] = merge(&record[i], n);
+        record[kept++] = merge(&record[i], of_one_identity(set, &record[i], n));
     }
     set->device = draft->device != NULL        ? orr_arena_text(draft->arena, draft->device->name)
                   : draft->device_text != NULL ? draft->device_text

@@ -120,6 +120,21 @@ static void keep_step(orr_evidence_draft *draft, const orr_evidence_row *row) {
         .file = draft->set->file_count - 1};
 }
 
+/* Rows repeat what they state: the same text is kept once. */
+static const char *kept_text(orr_evidence_draft *draft, const char *text) {
+    const orr_evidence_file *file = this_file(draft);
+    const char *const known[] = {file->device, file->software, draft->last_kept[0],
+                                 draft->last_kept[1]};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i] != NULL && strcmp(known[i], text) == 0) {
+            return known[i];
+        }
+    }
+    draft->last_kept[0] = draft->last_kept[1];
+    draft->last_kept[1] = orr_arena_text(draft->arena, text);
+    return draft->last_kept[1];
+}
+
 orr_status orr_evidence_take(orr_evidence_draft *draft, const orr_evidence_row *row, orr_err *err) {
     orr_evidence_file *file = this_file(draft);
     const char *device = row->device != NULL && row->device[0] ? row->device : file->device;
@@ -136,7 +151,7 @@ orr_status orr_evidence_take(orr_evidence_draft *draft, const orr_evidence_row *
         return ORR_OK;
     }
     if (!same && !(draft->want->accept & ORR_ACCEPT_SOFTWARE)) {
-        draft->other_software++;
+        file->other_software++;
         draft->last_software = draft->last_software == NULL ? orr_arena_text(draft->arena, software)
                                                             : draft->last_software;
         return ORR_OK;
@@ -157,6 +172,9 @@ orr_status orr_evidence_take(orr_evidence_draft *draft, const orr_evidence_row *
                         ORR_EVIDENCE_MAX_RECORDS);
     }
     record.file = draft->set->file_count - 1;
+    record.foreign = !own || !same;
+    record.device = kept_text(draft, device);
+    record.software = kept_text(draft, software);
     draft->record = (orr_evidence_record *)grow(draft->arena, draft->record, draft->count,
                                                 &draft->capacity, sizeof *draft->record);
     draft->record[draft->count++] = record;
@@ -166,22 +184,42 @@ orr_status orr_evidence_take(orr_evidence_draft *draft, const orr_evidence_row *
 
 /* ---- the tool's own files ------------------------------------------------------------------- */
 
-const char *orr_evidence_hash(orr_arena *arena, const orr_tree *records) {
-    const char *text = orr_write_json(arena, records, false);
-    return orr_arena_format(arena, "xxh3:%016llx",
+static const char *hash_of(orr_arena *arena, const char *scheme, const orr_tree *content) {
+    const char *text = orr_write_json(arena, content, false);
+    return orr_arena_format(arena, "%s:%016llx", scheme,
                             (unsigned long long)orr_hash(text, strlen(text)));
+}
+
+const char *orr_evidence_records_hash(orr_arena *arena, const orr_tree *records) {
+    return hash_of(arena, "xxh3", records);
+}
+
+const char *orr_evidence_hash(orr_arena *arena, const char *device, const char *software,
+                              const orr_tree *records) {
+    orr_tree *content = orr_tree_new_map(arena);
+    orr_tree_put_text(arena, content, "device", device);
+    orr_tree_put_text(arena, content, "software", software != NULL ? software : "");
+    (void)orr_tree_put(arena, content, "records", orr_tree_copy(arena, records));
+    return hash_of(arena, "identity", content);
+}
+
+static const char *device_name(const header *h) {
+    bool map = orr_tree_kind_of(h->device) == ORR_TREE_MAP;
+    return orr_tree_text(map ? orr_tree_get(h->device, "name") : h->device, "");
 }
 
 static orr_status check_hash(orr_arena *arena, const header *h, orr_span span, orr_err *err) {
     if (h->hash == NULL || h->hash[0] == '\0') {
         return ORR_OK;
     }
-    const char *own = orr_evidence_hash(arena, h->records);
+    bool whole = strncmp(h->hash, "xxh3:", 5) != 0;
+    const char *own = whole ? orr_evidence_hash(arena, device_name(h), h->software, h->records)
+                            : orr_evidence_records_hash(arena, h->records);
     if (strcmp(own, h->hash) != 0) {
         orr_status status =
             orr_fail_at(err, ORR_E_CONFLICT, span,
-                        "the records have the content hash %s, the file says %s: they were changed",
-                        own, h->hash);
+                        "the %s the content hash %s, the file says %s: they were changed",
+                        whole ? "device, software and records have" : "records have", own, h->hash);
         orr_hint(err, "if the change is yours, remove the line 'hash'");
         return status;
     }
@@ -202,9 +240,8 @@ static orr_status read_tree(orr_evidence_draft *draft, const orr_tree *tree, orr
     }
     ORR_TRY(check_hash(arena, &h, span, err));
     orr_evidence_file *file = this_file(draft);
-    bool map = orr_tree_kind_of(h.device) == ORR_TREE_MAP;
-    file->device =
-        orr_arena_text(arena, orr_tree_text(map ? orr_tree_get(h.device, "name") : h.device, ""));
+    file->device = orr_arena_text(arena, device_name(&h));
+    file->detail = orr_arena_text(arena, orr_tree_text(orr_tree_get(h.device, "detail"), ""));
     if (file->device[0] == '\0') {
         return orr_fail_at(err, ORR_E_SCHEMA, span, "the file does not name its device");
     }
@@ -235,7 +272,7 @@ static orr_status add_text(orr_evidence_draft *draft, const char *name, const ch
     }
     orr_evidence_file *file = &draft->set->file[draft->set->file_count++];
     *file = (orr_evidence_file){.path = orr_arena_text(draft->arena, name)};
-    file->device = file->software = file->source = file->date = "";
+    file->device = file->detail = file->software = file->source = file->date = "";
     size_t at = 0;
     while (at < length && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r')) {
         at++;

@@ -71,6 +71,14 @@ static void write_step(orr_arena *arena, orr_tree *records, const orr_evidence_s
     }
 }
 
+/* What differs from the file's own stays with the record. */
+static void put_other(orr_arena *arena, orr_tree *map, const char *name, const char *own,
+                      const char *usual) {
+    if (own != NULL && strcmp(own, usual != NULL ? usual : "") != 0) {
+        orr_tree_put_text(arena, map, name, own);
+    }
+}
+
 orr_tree *orr_evidence_write(orr_arena *arena, const orr_evidence *evidence,
                              const orr_evidence_identity *identity) {
     orr_tree *map = orr_tree_new_map(arena);
@@ -92,13 +100,17 @@ orr_tree *orr_evidence_write(orr_arena *arena, const orr_evidence *evidence,
     }
     orr_tree *records = orr_tree_new_list(arena);
     for (uint32_t i = 0; i < evidence->count; i++) {
-        (void)orr_tree_push(arena, records,
-                            orr_evidence_write_record(arena, &evidence->record[i], NULL));
+        const orr_evidence_record *record = &evidence->record[i];
+        orr_tree *one =
+            orr_tree_push(arena, records, orr_evidence_write_record(arena, record, NULL));
+        put_other(arena, one, "device", record->device, identity->device);
+        put_other(arena, one, "software", record->software, identity->software);
     }
     for (uint32_t i = 0; i < evidence->step_count; i++) {
         write_step(arena, records, &evidence->step[i]);
     }
-    orr_tree_put_text(arena, map, "hash", orr_evidence_hash(arena, records));
+    orr_tree_put_text(arena, map, "hash",
+                      orr_evidence_hash(arena, identity->device, identity->software, records));
     (void)orr_tree_put(arena, map, "records", records);
     return map;
 }
@@ -107,8 +119,10 @@ static orr_tree *describe_file(orr_arena *arena, const orr_evidence_file *file) 
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_text(arena, map, "path", file->path);
     orr_tree_put_text(arena, map, "device", file->device);
-    const char *const texts[][2] = {
-        {"software", file->software}, {"source", file->source}, {"date", file->date}};
+    const char *const texts[][2] = {{"detail", file->detail},
+                                    {"software", file->software},
+                                    {"source", file->source},
+                                    {"date", file->date}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i][1][0] != '\0') {
             orr_tree_put_text(arena, map, texts[i][0], texts[i][1]);
@@ -116,6 +130,8 @@ static orr_tree *describe_file(orr_arena *arena, const orr_evidence_file *file) 
     }
     orr_tree_put_int(arena, map, "records", file->records);
     put_size(arena, map, "other_device", file->other_device, 0);
+    put_size(arena, map, "other_software", file->other_software, 0);
+    put_size(arena, map, "superseded", file->superseded, 0);
     put_size(arena, map, "not_understood", file->not_understood, 0);
     if (file->missing > 0) {
         (void)orr_tree_put(arena, map, "missing", orr_tree_copy(arena, file->gaps));
