@@ -210,6 +210,22 @@ static orr_status project_unknown(orr_job *job, const orr_resolved *resolved,
     return ORR_OK;
 }
 
+/* What the step's prices borrow or assume is a warning each, with what that cost elsewhere. */
+static orr_status put_reliance(orr_job *job, const orr_resolved *resolved, orr_err *err) {
+    orr_tree *list = NULL;
+    ORR_TRY(orr_engine_reliance(job->ctx->engine, job->arena, resolved, &list, err));
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        bool borrowed = strcmp(orr_tree_text(orr_tree_get(one, "how"), ""), "borrowed") == 0;
+        orr_job_warn(job, borrowed ? "borrowed-prices" : "assumed-prices", "hardware", "%s",
+                     orr_tree_text(orr_tree_get(one, "message"), ""));
+    }
+    if (orr_tree_size(list) > 0) {
+        (void)orr_tree_put(job->arena, job->result, "relies_on", list);
+    }
+    return ORR_OK;
+}
+
 orr_status orr_command_project(orr_job *job, orr_err *err) {
     orr_resolved resolved = {0};
     orr_anchor anchor;
@@ -233,6 +249,7 @@ orr_status orr_command_project(orr_job *job, orr_err *err) {
         ORR_TRY(orr_job_put_waterfall(job, &projection, err));
         ORR_TRY(orr_job_put_training(job, &projection, err));
         ORR_TRY(orr_job_put_evidence(job, &resolved, err));
+        ORR_TRY(put_reliance(job, &resolved, err));
         ORR_TRY(orr_job_advise(job, &resolved, err));
     } else {
         orr_tree_put_bool(job->arena, verdict, "fits", false);

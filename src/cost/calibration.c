@@ -589,6 +589,27 @@ static orr_status add_devices(orr_arena *arena, const orr_tree *file, orr_calibr
     return ORR_OK;
 }
 
+static const orr_field LEFT_OUT_FIELDS[] = {
+    TEXT(orr_left_out, "class", class, "Class of kernel table."),
+    TEXT(orr_left_out, "device", device, "Catalog name of what was left out."),
+    CHOICE(orr_left_out, "arch", arch, ARCHES, "Its architecture."),
+    FLAG(orr_left_out, "sibling", sibling, "Another device of it remained."),
+    {.name = "rows", .type = ORR_FIELD_U32, .offset = AT(orr_left_out, rows), .doc = "Priced."},
+    NUMBER(orr_left_out, "mape", mape_frac, 0, 1e6, "Mean error, training sizes."),
+};
+static const orr_schema LEFT_OUT_SCHEMA = {"device left out", LEFT_OUT_FIELDS,
+                                           sizeof LEFT_OUT_FIELDS / sizeof *LEFT_OUT_FIELDS, false};
+
+static orr_status add_left_out(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                               orr_err *err) {
+    if (into->left_out_count == ORR_MOST_LEFT_OUT) {
+        return orr_fail_at(err, ORR_E_LIMIT, orr_tree_span(record), "more than %d devices left out",
+                           (int)ORR_MOST_LEFT_OUT);
+    }
+    return orr_schema_read(&LEFT_OUT_SCHEMA, arena, record, &into->left_out[into->left_out_count++],
+                           NULL, err);
+}
+
 static orr_status add_transfer(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                orr_err *err) {
     if (into->transfer.source != NULL) {
@@ -610,7 +631,8 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
                    {"ep_alltoall", add_exchange},
                    {"collectives", add_collective},
                    {"architecture", add_arch},
-                   {"transfer", add_transfer}};
+                   {"transfer", add_transfer},
+                   {"left_out", add_left_out}};
     const orr_tree *name = orr_tree_get(file, "class");
     if (strcmp(orr_tree_text(name, ""), "devices") == 0) {
         return add_devices(arena, file, into, err);
@@ -632,7 +654,7 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
     return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
                        "unknown class \"%s\" of a calibration file, expected gemm, attention, "
                        "memops, grouped_gemm, moe_fused, ep_alltoall, collectives, "
-                       "architecture, transfer or devices",
+                       "architecture, transfer, left_out or devices",
                        orr_tree_text(name, ""));
 }
 
@@ -853,14 +875,24 @@ static bool is_amd(uint8_t arch) {
     return arch == ORR_ARCH_CDNA2 || arch == ORR_ARCH_CDNA3 || arch == ORR_ARCH_CDNA4;
 }
 
+/* Where an architecture stands among those of its vendor; consumer Blackwell has Ada's units. */
+static double generation(uint8_t arch) {
+    static const double GENERATION[ORR_ARCH_COUNT] = {
+        [ORR_ARCH_VOLTA] = 0,  [ORR_ARCH_AMPERE] = 1,          [ORR_ARCH_ADA] = 2,
+        [ORR_ARCH_HOPPER] = 3, [ORR_ARCH_BLACKWELL_RTX] = 2.4, [ORR_ARCH_BLACKWELL] = 4,
+        [ORR_ARCH_CDNA2] = 5,  [ORR_ARCH_CDNA3] = 6,           [ORR_ARCH_CDNA4] = 7,
+        [ORR_ARCH_OTHER] = 8,
+    };
+    return arch < ORR_ARCH_COUNT ? GENERATION[arch] : 0;
+}
+
 double orr_arch_distance(const orr_accelerator *accelerator, uint8_t arch) {
     if (accelerator->arch == arch) {
         return 0;
     }
     bool amd = accelerator->vendor == ORR_AMD;
-    double generations =
-        accelerator->arch > arch ? accelerator->arch - arch : arch - accelerator->arch;
-    return (amd == is_amd(arch) ? 100 : 1000) + generations;
+    return (amd == is_amd(arch) ? 100 : 1000) +
+           fabs(generation(accelerator->arch) - generation(arch));
 }
 
 double orr_sheet_distance(const orr_accelerator *accelerator, const orr_fit *fit) {

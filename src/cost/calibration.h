@@ -117,6 +117,16 @@ typedef struct orr_transfer {
     double device_frac, arch_frac, kernel_frac, scheme_frac, direction_frac, mask_frac;
 } orr_transfer;
 
+/* How far a device of the kernel tables was off, priced without its own fits; training sizes. */
+typedef struct orr_left_out {
+    const char *class, *device; /* catalog name */
+    uint8_t arch;
+    uint8_t sibling; /* of its architecture; for collectives: linked alike */
+    uint32_t rows;
+    double mape_frac;
+} orr_left_out;
+enum { ORR_MOST_LEFT_OUT = 128 };
+
 /* A device with fewer measurements of a class than this is priced by assumption: its fits are
  * marked, and their errors are at least ORR_THIN_RELERR (20 % at 90 %). Counted over all files once
  * they are read. */
@@ -127,6 +137,8 @@ enum { ORR_THIN_ROWS = 100 };
 typedef struct orr_calibration {
     const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
     orr_transfer transfer;   /* zeros when no file says */
+    uint32_t left_out_count;
+    orr_left_out left_out[ORR_MOST_LEFT_OUT];
     uint32_t gemm_count, flash_count, stream_count, experts_count, exchange_count, collective_count,
         arch_count;
     orr_gemm_fit gemm[ORR_MAX_FITS];

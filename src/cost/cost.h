@@ -75,6 +75,11 @@ bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_ke
 orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                              orr_tree **out, orr_err *err);
 
+/* What prices of this accelerator rest on beside its own measurements: a list of {what, how,
+ * from, left_out:{devices, least, most}, message}; empty where all is its own. left_out: how far
+ * devices of the tables are off when they are priced the same way. */
+orr_tree *orr_cost_reliance(orr_arena *arena, const orr_cost_table *table);
+
 /* Ranks that a token's experts lie on, on average: how often it is sent. kernels.md §6.4 */
 double orr_cost_token_copies(double ranks, double topk, double experts);
 

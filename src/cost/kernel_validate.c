@@ -218,6 +218,8 @@ static orr_tree *by_device(const tally *t, orr_kernel_pricer *pricer, const char
         if (pricer->leave_out && a != NULL) {
             bool sibling = orr_calibration_has_sibling(t->arena, pricer->calibration, class, a);
             orr_tree_put_bool(t->arena, entry, "sibling", sibling);
+            orr_tree_put_text(t->arena, entry, "hardware", a->name);
+            orr_tree_put_text(t->arena, entry, "arch", orr_arch_name((orr_arch)a->arch));
         }
     }
     return map;

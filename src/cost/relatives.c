@@ -173,7 +173,8 @@ orr_gemm_constants orr_gemm_borrow(const orr_transfer *transfer, const orr_gemm_
     orr_machine machine = orr_scheme_machine(accelerator, fit->scheme, (orr_dtype)fit->dtype);
     orr_gemm_constants c = orr_gemm_transfer(fit, accelerator);
     if (fit->fit.arch == accelerator->arch) {
-        double bf16 = ratio(accelerator->peak_flops[ORR_BF16], fit->fit.bf16_flops);
+        double own = fit->dtype == ORR_BF16 ? fit->fit.peak_flops : fit->fit.bf16_flops;
+        double bf16 = ratio(accelerator->peak_flops[ORR_BF16], own);
         c.unit_Bps = fit->constants.unit_Bps * bf16 * fit->fit.units / accelerator->units;
         c.efficiency *= power_gain(transfer, &fit->fit, accelerator, machine.peak_flops);
     }

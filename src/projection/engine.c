@@ -163,6 +163,14 @@ orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, 
     return orr_engine_table(engine, resolved->cluster, resolved->software, &table, err);
 }
 
+orr_status orr_engine_reliance(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                               orr_tree **out, orr_err *err) {
+    const orr_cost_table *table = NULL;
+    ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
+    *out = orr_cost_reliance(arena, table);
+    return ORR_OK;
+}
+
 typedef struct priced_key {
     const orr_cost_table *table;
     const orr_object *object;

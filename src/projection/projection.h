@@ -60,6 +60,9 @@ void orr_engine_trim(orr_engine *engine, size_t most_bytes);
 /* Reads the calibrations of a machine and a software profile, which the first projection would
  * otherwise do: inputs are then parsed, and what follows is computing. */
 orr_status orr_engine_prepare(orr_engine *engine, const orr_resolved *resolved, orr_err *err);
+/* What the plan's prices rest on beside its accelerator's own measurements: orr_cost_reliance. */
+orr_status orr_engine_reliance(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
+                               orr_tree **out, orr_err *err);
 
 /* Measurements that projections of this engine prefer to models, from now on; NULL: none. A set
  * that orr_engine_read_evidence read lives as long as the engine. */

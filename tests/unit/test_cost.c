@@ -117,6 +117,27 @@ static void one_group_is_a_plain_product(void **state) {
     }
 }
 
+/* What is borrowed is said, with what it cost devices that could be checked. */
+static void loans_are_told(void **state) {
+    (void)state;
+    assert_int_equal(orr_tree_size(orr_cost_reliance(arena, table_of("h100", 8, "megatron-core"))),
+                     0);
+    const orr_tree *list = orr_cost_reliance(arena, table_of("gb300", 8, "megatron-core"));
+    const orr_tree *products = orr_tree_at(list, 0);
+    assert_string_equal(orr_tree_text(orr_tree_get(products, "how"), ""), "borrowed");
+    assert_true(orr_tree_int(orr_tree_path(products, "left_out.devices"), 0) >= 3);
+    double least = orr_tree_real(orr_tree_path(products, "left_out.least"), 0);
+    double most = orr_tree_real(orr_tree_path(products, "left_out.most"), 0);
+    assert_true(least > 0.02 && most >= least && most < 0.15);
+    list = orr_cost_reliance(arena, table_of("tpu-v5p", 8, "megatron-core"));
+    assert_int_equal(orr_tree_size(list), 3);
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        assert_string_equal(orr_tree_text(orr_tree_get(one, "how"), ""), "assumed");
+        assert_non_null(strstr(orr_tree_text(orr_tree_get(one, "message"), ""), "for want of"));
+    }
+}
+
 static void collectives_know_where_a_group_lies(void **state) {
     (void)state;
     const orr_cost_table *table = table_of("h100", 64, "megatron-core");
@@ -338,6 +359,7 @@ int main(void) {
         cmocka_unit_test(tori_take_hops),
         cmocka_unit_test(every_accelerator_is_priced),
         cmocka_unit_test(assumptions_are_marked),
+        cmocka_unit_test(loans_are_told),
         cmocka_unit_test(one_group_is_a_plain_product),
         cmocka_unit_test(collectives_know_where_a_group_lies),
         cmocka_unit_test(mesh_links_add_up),
