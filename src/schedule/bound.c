@@ -5,23 +5,11 @@
 typedef struct bound_state {
     const orr_schedule_spec *s;
     const orr_durations *d;
-    uint32_t pp, vpp, chains, length, per_chain;
+    uint32_t pp, vpp, chains, per_chain;
     uint8_t place;
     bool split;
     int64_t *head, *tail; /* [pp] least time before and after a rank's work */
 } bound_state;
-
-static void chunk_of(const bound_state *b, uint32_t chain, uint32_t position, uint32_t *rank,
-                     uint32_t *chunk) {
-    *rank = position % b->pp;
-    *chunk = position / b->pp;
-    if ((b->place == PLACE_WAVE && *chunk % 2 == 1) || chain == 1) {
-        *rank = b->pp - 1 - *rank;
-    }
-    if (b->place == PLACE_TWO_WAY) {
-        *chunk = chain;
-    }
-}
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -59,21 +47,21 @@ static int64_t hop_between(const bound_state *b, uint32_t from, uint32_t to) {
 /* Walks a chain once; the sum is the way of one micro-batch there and back. */
 static int64_t walk(bound_state *b, uint32_t chain) {
     int64_t forward = 0, backward = 0;
-    uint32_t before = 0;
-    for (uint32_t p = 0; p < b->length; p++) {
-        uint32_t rank, chunk;
-        chunk_of(b, chain, p, &rank, &chunk);
-        if (p > 0) {
-            int64_t hop = hop_between(b, before, rank);
+    uint32_t before = UINT32_MAX;
+    for (uint32_t row = 0; row < b->vpp / b->chains; row++) {
+        bool turned = (b->place == PLACE_WAVE && row % 2 == 1) || chain == 1;
+        uint32_t chunk = b->place == PLACE_TWO_WAY ? chain : row;
+        for (uint32_t column = 0; column < b->pp; column++) {
+            uint32_t rank = turned ? b->pp - 1 - column : column, index = rank * b->vpp + chunk;
+            int64_t hop = before == UINT32_MAX ? 0 : hop_between(b, before, rank);
             forward += hop;
             backward += hop;
+            b->head[rank] = least(b->head[rank], forward);
+            b->tail[rank] = least(b->tail[rank], backward);
+            forward += forward_of(b, index);
+            backward += backward_of(b, rank, index);
+            before = rank;
         }
-        uint32_t index = rank * b->vpp + chunk;
-        b->head[rank] = least(b->head[rank], forward);
-        b->tail[rank] = least(b->tail[rank], backward);
-        forward += forward_of(b, index);
-        backward += backward_of(b, rank, index);
-        before = rank;
     }
     return forward + backward;
 }
@@ -81,7 +69,7 @@ static int64_t walk(bound_state *b, uint32_t chain) {
 /* Work of a rank: all of it, and that up to its last input gradient. */
 static void work_of(const bound_state *b, uint32_t rank, int64_t *all, int64_t *until_last) {
     int64_t longest = 0, sum = 0, without_w = 0, saved = 0;
-    for (uint32_t c = 0; c < b->vpp; c++) {
+    for (uint32_t c = 0; c < b->vpp && b->d->pair != NULL; c++) {
         uint32_t i = rank * b->vpp + c;
         longest = most(longest, b->d->b[i] + weight_of(b, i));
     }
@@ -114,7 +102,6 @@ int64_t orr_schedule_bound(const orr_schedule_spec *spec, const orr_durations *d
                      .split = facts->split};
     bool placed = spec->kind != ORR_SCHEDULE_USER; /* a user may place chunks anywhere */
     b.chains = b.place == PLACE_TWO_WAY ? 2 : 1;
-    b.length = b.pp * b.vpp / b.chains;
     b.per_chain = spec->micro_batches / b.chains;
     for (uint32_t r = 0; r < b.pp; r++) {
         b.head[r] = b.tail[r] = placed ? INT64_MAX : 0;
