@@ -40,13 +40,10 @@ static orr_tree *keys_of(orr_arena *arena, const workload *w) {
     return keys;
 }
 
-/* A plan of the space, drawn evenly by family and pipe; false where the draw is not legal. */
-static bool draw(tune_space *space, orr_rng *rng, const tune_family **family_out,
-                 const tune_pipe **pipe_out, orr_plan *plan) {
-    const tune_family *family = &space->family[orr_rng_below(rng, space->family_count)];
-    const tune_pipes *pipes = &space->pipes[family->pipes];
-    const tune_pipe *pipe = &pipes->pipe[orr_rng_below(rng, pipes->count)];
-    const tune_world *world = &space->world[family->world];
+/* A recompute, overlap and sharding that go with a family and a pipe; false where the draw is not
+ * legal. */
+static bool draw_tail(tune_space *space, orr_rng *rng, const tune_family *family,
+                      const tune_pipe *pipe, orr_plan *plan) {
     const tune_recomputes *recomputes = tune_recomputes_of(space, family, pipe);
     const tune_tails *tails = tune_tails_of(space, family, pipe);
     uint32_t r = orr_rng_below(rng, recomputes->count), o = orr_rng_below(rng, TUNE_OVERLAPS);
@@ -58,10 +55,19 @@ static bool draw(tune_space *space, orr_rng *rng, const tune_family **family_out
     tune_plan_pipe(pipe, plan);
     plan->recompute = recomputes->value[r];
     plan->shard.kind = tails->shard[orr_rng_below(rng, tails->shard_count)];
-    tune_plan_overlap(world, o, plan);
+    tune_plan_overlap(&space->world[family->world], o, plan);
+    return true;
+}
+
+/* A plan of the space, drawn evenly by family and pipe. */
+static bool draw(tune_space *space, orr_rng *rng, const tune_family **family_out,
+                 const tune_pipe **pipe_out, orr_plan *plan) {
+    const tune_family *family = &space->family[orr_rng_below(rng, space->family_count)];
+    const tune_pipes *pipes = &space->pipes[family->pipes];
+    const tune_pipe *pipe = &pipes->pipe[orr_rng_below(rng, pipes->count)];
     *family_out = family;
     *pipe_out = pipe;
-    return true;
+    return draw_tail(space, rng, family, pipe, plan);
 }
 
 static void make_space(orr_arena *arena, const workload *w, orr_tune_request *request,
@@ -74,7 +80,61 @@ static void make_space(orr_arena *arena, const workload *w, orr_tune_request *re
 }
 
 /* Steps that are more than this many ops long are left to other tests. */
-enum { MAX_OPS = 40000, DRAWS = 400 };
+enum { MAX_OPS = 40000, DRAWS = 400, NEIGHBOURS = 6 };
+
+static bool is_short(const orr_plan *plan) {
+    return (uint64_t)plan->pipe.pp * plan->pipe.vpp * plan->batch.micro_batches <= MAX_OPS;
+}
+
+static void check_same(orr_quick *quick, orr_engine *engine, orr_arena *work,
+                       const orr_resolved *resolved) {
+    orr_projection whole;
+    double step_s, need_bytes, floor_bytes;
+    orr_err err = {0};
+    orr_arena_reset(work);
+    assert_int_equal(orr_project(engine, work, resolved, NULL, &whole, &err), ORR_OK);
+    assert_int_equal(orr_quick_floor(quick, &resolved->plan, &floor_bytes, &err), ORR_OK);
+    assert_int_equal(orr_quick_need(quick, &resolved->plan, &need_bytes, &err), ORR_OK);
+    assert_int_equal(orr_quick_step(quick, &resolved->plan, &step_s, &err), ORR_OK);
+    assert_true(floor_bytes <= need_bytes);
+    assert_true(need_bytes == whole.memory.worst.need_bytes);
+    assert_true(step_s == whole.step_s);
+}
+
+/* What was kept of one plan does not show in its neighbours, forgotten in between or not. */
+static void neighbours_are_projections(void **state) {
+    (void)state;
+    orr_rng rng = {17};
+    for (int i = 0; i < WORKLOADS; i++) {
+        orr_arena *arena = orr_arena_new(), *work = orr_arena_new();
+        orr_tune_request request = {0};
+        tune_space space;
+        orr_err err = {0};
+        make_space(arena, &workloads[i], &request, &space);
+        orr_engine *engine = orr_engine_new();
+        orr_quick *quick = NULL;
+        assert_int_equal(orr_quick_new(engine, &space.world[0].base, 1.0, &quick, &err), ORR_OK);
+        for (int k = 0; k < DRAWS / NEIGHBOURS; k++) {
+            const tune_family *family;
+            const tune_pipe *pipe;
+            orr_resolved r = space.world[0].base;
+            (void)draw(&space, &rng, &family, &pipe, &r.plan);
+            for (int n = 0; n < NEIGHBOURS; n++) {
+                if (draw_tail(&space, &rng, family, pipe, &r.plan) && is_short(&r.plan)) {
+                    check_same(quick, engine, work, &r);
+                }
+            }
+            if (k % 4 == 0) {
+                orr_engine_trim(engine, 0);
+            }
+        }
+        orr_quick_free(quick);
+        orr_engine_free(engine);
+        tune_space_release(&space);
+        orr_arena_free(work);
+        orr_arena_free(arena);
+    }
+}
 
 static void quick_is_the_projection(void **state) {
     (void)state;
@@ -92,8 +152,7 @@ static void quick_is_the_projection(void **state) {
             const tune_family *family;
             const tune_pipe *pipe;
             orr_resolved r = space.world[0].base;
-            if (!draw(&space, &rng, &family, &pipe, &r.plan) ||
-                (uint64_t)r.plan.pipe.pp * r.plan.pipe.vpp * r.plan.batch.micro_batches > MAX_OPS) {
+            if (!draw(&space, &rng, &family, &pipe, &r.plan) || !is_short(&r.plan)) {
                 continue;
             }
             if (!orr_plan_legal(&r)) {
@@ -355,6 +414,7 @@ static void bounds_lose_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_is_the_projection),
+        cmocka_unit_test(neighbours_are_projections),
         cmocka_unit_test(plans_are_what_their_keys_say),
         cmocka_unit_test(the_count_is_that_of_legal_plans),
         cmocka_unit_test(no_legal_split_is_missed),
