@@ -80,6 +80,7 @@ void orr_link_layer_key(const orr_plan *plan, const orr_layer *layer, orr_object
         key->variant.capacity = 0;
         key->variant.dispatch = key->variant.fused_permute = key->variant.probs_in_activation = 0;
         key->variant.expert_tp_by_width = key->variant.eager_expert_bias = 0;
+        key->variant.scattered_sums = 0;
     }
 }
 

@@ -155,6 +155,18 @@ static void add_permute(orr_builder *b, bool out) {
                    backward_bytes, kernels);
 }
 
+/* The gradient of a gather that repeats rows, as atomic sums of 4-byte words: read, and both ways.
+ */
+static void add_scattered_sums(orr_builder *b) {
+    static const double BYTES = 10;
+    const orr_sizes *z = &b->size;
+    if (sends_once(b) && b->key->variant.scattered_sums > 0) {
+        orr_add_memory(
+            b, ORR_PHASE_INPUT_GRAD, ORR_N_PERMUTE, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_PERMUTE,
+            BYTES * b->key->variant.scattered_sums * (double)(z->slots * z->expert_h), 1);
+    }
+}
+
 static void add_sort(orr_builder *b, bool out) {
     const orr_sizes *z = &b->size;
     bool exchanges =
@@ -260,6 +272,7 @@ void orr_lower_moe(orr_builder *b) {
     add_permute(b, true);
     add_exchange(b, ORR_N_DISPATCH, true);
     add_expert_tp(b, true);
+    add_scattered_sums(b);
     add_sort(b, true);
     add_experts(b);
     add_expert_bias(b);

@@ -9,6 +9,7 @@ static const char *const loss_words[] = {"native", "te", "fused", "eager", "eage
 static const char *const dispatch_words[] = {"alltoall",    "allgather",   "deepep", "sync-free-1",
                                              "sync-free-2", "sync-free-3", NULL};
 static const char *const copies_words[] = {"none", "row", "row_and_column", NULL};
+static const char *const sums_words[] = {"none", "one", "two", NULL};
 static const char *const placement_words[] = {"even",     "slots",  "cost_walk",
                                               "balanced", "spread", NULL};
 static const char *const figure_words[] = {"allocated", "reserved", "device", NULL};
@@ -105,6 +106,9 @@ static const orr_field variant_fields[] = {
         "expert_tp_by_width", variant.expert_tp_by_width,
         "Between ranks of expert TP each row is cut along its width: a pass over what was gathered "
         "puts the pieces side by side, another takes them apart."),
+    WORD("scattered_sums", variant.scattered_sums, sums_words, "none",
+         "Gathers that bring tokens into the order of experts and whose gradients are added row by "
+         "row in memory."),
     FLAG("eager_expert_bias", variant.eager_expert_bias,
          "Experts' output biases are weighed by the routing and added by separate operations in "
          "fp32."),

@@ -302,6 +302,31 @@ static void biases_of_experts_are_added(void **state) {
     orr_arena_free(l.arena);
 }
 
+/* Rows that were repeated are summed in memory, once for each gather, where tokens are sent once.
+ */
+static void repeated_rows_are_summed(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_moe_layer(4096, 32, 8, 16, 4, 14336), 2, 32000);
+    orr_variant *v = &f.resolved.plan.variant;
+    v->dispatch = ORR_DISPATCH_DEEPEP;
+    double bytes[3];
+    for (uint8_t gathers = 0; gathers < 3; gathers++) {
+        v->scattered_sums = gathers;
+        lowered l = lower_layer(&f.resolved.plan, &f.kind[0]);
+        bytes[gathers] = 0;
+        for (uint32_t i = 0; i < l.object->op_count; i++) {
+            const orr_op *op = &l.object->op[i];
+            bool counts = op->phase == ORR_PHASE_INPUT_GRAD && op->kind == ORR_OP_MEMORY &&
+                          strcmp(orr_op_name(op->name), "moe.dispatch.permute") == 0;
+            bytes[gathers] += counts ? op->bytes : 0;
+        }
+        orr_arena_free(l.arena);
+    }
+    double elements = 4.0 * 4096 * 4096;
+    assert_true(bytes[1] - bytes[0] == 10 * elements && bytes[2] - bytes[0] == 20 * elements);
+}
+
 static void shared_experts_run_beside(void **state) {
     (void)state;
     fixture f;
@@ -470,6 +495,7 @@ int main(void) {
         cmocka_unit_test(plain_permutations_move_more),
         cmocka_unit_test(rows_cut_by_width_are_joined),
         cmocka_unit_test(biases_of_experts_are_added),
+        cmocka_unit_test(repeated_rows_are_summed),
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),
