@@ -176,43 +176,6 @@ typedef struct priced_key {
     const orr_object *object;
 } priced_key;
 
-void orr_engine_without(orr_engine *engine, uint32_t effects) {
-    engine->without = effects;
-}
-
-/* The effects that an op belongs to. */
-static uint32_t effects_of(const orr_object *object, const orr_op *op) {
-    static const uint32_t of_stream[ORR_STREAM_COUNT] = {[ORR_STREAM_TP] = ORR_WITHOUT_TP,
-                                                         [ORR_STREAM_CP] = ORR_WITHOUT_CP,
-                                                         [ORR_STREAM_EP] = ORR_WITHOUT_EP,
-                                                         [ORR_STREAM_DP] = ORR_WITHOUT_DP};
-    uint32_t what = object->key.what;
-    uint32_t effects = of_stream[op->stream];
-    if (what == ORR_OBJECT_EMBEDDING || what == ORR_OBJECT_HEAD) {
-        return effects | ORR_WITHOUT_ENDS;
-    }
-    if (op->kind == ORR_OP_MEMORY) {
-        effects |= ORR_WITHOUT_MEMORY_OPS;
-        effects |= op->sub == ORR_MEMOP_CAST ? (uint32_t)ORR_WITHOUT_CASTS : 0u;
-    }
-    return effects;
-}
-
-static void leave_out(const orr_engine *engine, orr_priced *priced) {
-    const orr_object *object = priced->object;
-    if (engine->without == 0) {
-        return;
-    }
-    orr_cost *cost = ORR_NEW_ARRAY(engine->prices, orr_cost, object->op_count);
-    for (uint32_t i = 0; i < object->op_count; i++) {
-        cost[i] = priced->op[i];
-        if ((effects_of(object, &object->op[i]) & engine->without) != 0) {
-            cost[i].time_s = 0;
-        }
-    }
-    priced->op = cost;
-}
-
 static const orr_priced *priced_object(orr_engine *engine, const orr_cost_table *table,
                                        const orr_object *object) {
     priced_key key = {table, object};
@@ -220,7 +183,7 @@ static const orr_priced *priced_object(orr_engine *engine, const orr_cost_table 
     if (known == NULL) {
         known = ORR_NEW(engine->prices, orr_priced);
         orr_cost_price(table, engine->prices, object, known);
-        leave_out(engine, known);
+        orr_leave_out(engine, table, known);
         orr_map_put(&engine->priced, engine->prices, &key, sizeof key, known);
     }
     return known;

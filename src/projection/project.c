@@ -143,6 +143,9 @@ void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *pr
         times->b[c] = orr_ps(kind->phase[ORR_PHASE_INPUT_GRAD].total_s);
         times->w[c] = orr_ps(kind->phase[ORR_PHASE_WEIGHT_GRAD].total_s);
     }
+    if ((engine->without & ORR_WITHOUT_END_STAGES) != 0) {
+        orr_spread_ends(engine, table, program, compute_factor, times);
+    }
     if ((engine->without & ORR_WITHOUT_P2P) == 0) {
         orr_time_hops(program, table, times);
     }

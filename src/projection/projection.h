@@ -81,7 +81,9 @@ typedef enum orr_ablation {
     ORR_WITHOUT_CP = 1 << 5,
     ORR_WITHOUT_EP = 1 << 6,
     ORR_WITHOUT_DP = 1 << 7,
-    ORR_WITHOUT_P2P = 1 << 8
+    ORR_WITHOUT_P2P = 1 << 8,
+    ORR_WITHOUT_SHAPES = 1 << 9,     /* of products: all at the speed of a large square one */
+    ORR_WITHOUT_END_STAGES = 1 << 10 /* embedding, head and loss are spread over all stages */
 } orr_ablation;
 /* For all projections of an engine that has made none yet. */
 void orr_engine_without(orr_engine *engine, uint32_t effects);

@@ -114,6 +114,10 @@ orr_durations orr_stage_durations(const orr_stage_times *times);
 orr_timeline_mode orr_program_mode(const orr_program *program, double compute_factor);
 void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
                           const orr_chunk *chunk, orr_chunk_time *time);
+/* without.c: what the engine leaves out of an object's prices, and ends spread over all stages. */
+void orr_leave_out(const orr_engine *engine, const orr_cost_table *table, orr_priced *priced);
+void orr_spread_ends(orr_engine *engine, const orr_cost_table *table, const orr_program *program,
+                     double compute_factor, orr_stage_times *times);
 void orr_time_hops(const orr_program *program, const orr_cost_table *table, orr_stage_times *times);
 
 #endif

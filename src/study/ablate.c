@@ -1,6 +1,7 @@
 /* The error table once more with one effect of the model switched off at a time: what each is
  * worth. Nothing is fitted anew. Some effects are numbers of a software profile, a calibration or a
  * fabric, and are taken out of a copy; the rest the engine leaves out. Spec: steptime.md §3. */
+#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -89,6 +90,12 @@ static void plain_groups(orr_calibration *c) {
     }
 }
 
+static void aligned_heads(orr_calibration *c) {
+    for (uint32_t i = 0; i < c->arch_count; i++) {
+        c->arch[i].misaligned = 1;
+    }
+}
+
 static const effect effects[] = {
     {"pipeline bubble", ORR_WITHOUT_BUBBLE, NULL, NULL},
     {"norms, elementwise, quantisation", ORR_WITHOUT_MEMORY_OPS, NULL, NULL},
@@ -98,16 +105,19 @@ static const effect effects[] = {
     {"unfused kernels (fused everywhere)", 0, fused_everywhere, NULL},
     {"TP communication", ORR_WITHOUT_TP, NULL, NULL},
     {"TP overlap (all exposed)", 0, tp_exposed, NULL},
+    {"shape dependence of GEMM (one speed)", ORR_WITHOUT_SHAPES, NULL, NULL},
     {"DP and FSDP communication", ORR_WITHOUT_DP, NULL, NULL},
     {"DP overlap limits (all hidden)", 0, dp_hidden, NULL},
     {"fabric data (one fabric for all)", 0, usual_fabric, NULL},
     {"attention generation (one for all)", 0, one_attention, NULL},
+    {"head on its own stage (spread evenly)", ORR_WITHOUT_END_STAGES, NULL, NULL},
     {"host floor", 0, no_host_floor, NULL},
     {"wave quantisation", 0, NULL, no_waves},
     {"FP8 quantise traffic", ORR_WITHOUT_CASTS, NULL, NULL},
     {"MoE all-to-all", ORR_WITHOUT_EP, NULL, NULL},
     {"MoE all-to-all overlap", 0, ep_exposed, NULL},
     {"grouped GEMM efficiency", 0, NULL, plain_groups},
+    {"head_dim alignment", 0, NULL, aligned_heads},
     {"CP communication", ORR_WITHOUT_CP, NULL, NULL},
     {"pipeline transfers", ORR_WITHOUT_P2P, NULL, NULL},
     {"slow-down under FSDP collectives", 0, no_slowdown, NULL},
@@ -141,6 +151,45 @@ static const orr_resolved *plan_without(orr_arena *arena, const orr_resolved *re
     return copy;
 }
 
+/* The groups of rows that spec steptime.md §3 tells apart. */
+static const char *group_of(const orr_judged *row) {
+    const char *source = row->run->source;
+    bool moe = strcmp(row->kind, "moe") == 0;
+    if (strstr(source, "nanotron") != NULL) {
+        return "nanotron";
+    }
+    if (row->resolved == NULL) {
+        return NULL;
+    }
+    if (row->resolved->plan.shard.kind >= ORR_SHARD_ZERO3) {
+        return "fsdp";
+    }
+    const char *const nvidia = "megatron-core";
+    if (strncmp(row->software, nvidia, strlen(nvidia)) == 0) {
+        return moe ? "nvidia_moe" : "nvidia_dense";
+    }
+    return strncmp(row->gpu, "a100", 4) == 0 ? "a100_papers" : NULL;
+}
+
+static orr_tree *group_medians(orr_arena *arena, const orr_judged *rows, uint32_t count) {
+    static const char *const names[] = {"nanotron", "a100_papers", "fsdp", "nvidia_dense",
+                                        "nvidia_moe"};
+    orr_tree *map = orr_tree_new_map(arena);
+    double *errors = ORR_NEW_ARRAY(arena, double, count);
+    for (size_t g = 0; g < sizeof names / sizeof *names; g++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const char *group =
+                rows[i].counts && rows[i].skipped == NULL ? group_of(&rows[i]) : NULL;
+            if (group != NULL && strcmp(group, names[g]) == 0) {
+                errors[n++] = fabs(orr_judged_error(&rows[i]));
+            }
+        }
+        orr_tree_put_real(arena, map, names[g], orr_median(errors, n));
+    }
+    return map;
+}
+
 static orr_status judge_without(orr_arena *arena, const effect *one, const orr_fabric *fabric,
                                 const orr_judged *rows, uint32_t count, orr_tree *map,
                                 orr_err *err) {
@@ -170,6 +219,7 @@ static orr_status judge_without(orr_arena *arena, const effect *one, const orr_f
     ORR_TRY(status);
     orr_tree_put_text(arena, map, "effect", one->name);
     (void)orr_tree_put(arena, map, "summary", orr_summarise(arena, all, count));
+    (void)orr_tree_put(arena, map, "group_medians", group_medians(arena, changed, count));
     (void)orr_tree_put(arena, map, "series", orr_judge_series(arena, changed, count));
     return ORR_OK;
 }

@@ -109,7 +109,7 @@ double orr_kendall(const orr_judged *const *rows, uint32_t n);
  * projected_gain, sign}]}. */
 orr_tree *orr_judge_ladders(const orr_curator *curator, orr_arena *arena, const orr_judged *rows,
                             uint32_t count);
-/* ablate.c: list of {effect, summary, series}, "nothing" first. */
+/* ablate.c: list of {effect, summary, group_medians, series}, "nothing" first. */
 orr_status orr_study_ablate(orr_arena *arena, const orr_judged *rows, uint32_t count,
                             orr_tree **out, orr_err *err);
 

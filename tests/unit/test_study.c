@@ -545,7 +545,10 @@ static void ablation_starts_from_the_table(void **state) {
         changed +=
             fabs(real(one, "summary.mean_abs_err") - real(result, "summary.mean_abs_err")) > 1e-9;
     }
-    assert_true(orr_tree_size(list) > 20);
+    assert_true(orr_tree_size(list) > 25);
+    assert_int_equal(orr_tree_size(orr_tree_path(list, "0.group_medians")), 5);
+    assert_true(real(list, "2.group_medians.nvidia_dense") >
+                real(list, "0.group_medians.nvidia_dense"));
     assert_true(changed >= 18);
     /* Work taken away makes projections faster. */
     assert_true(real(list, "1.summary.bias") >= real(list, "0.summary.bias"));
