@@ -36,11 +36,31 @@ orr_timeline_mode orr_program_mode(const orr_program *program, double compute_fa
     memset(&mode, 0, sizeof mode);
     mode.modules = program->modules;
     mode.overlap = plan->overlap;
-    bool several_nodes = plan->gpus > resolved->cluster->gpus_per_node;
-    mode.host_bound_tp =
-        plan->pipe.pp > 1 && several_nodes && plan->split.tp > 1 ? plan->split.tp : 0;
     mode.compute_factor = compute_factor;
     return mode;
+}
+
+uint32_t orr_steady_tp(const orr_resolved *resolved) {
+    const orr_software *software = resolved->software;
+    const orr_plan *plan = &resolved->plan;
+    bool several_nodes = plan->gpus > resolved->cluster->gpus_per_node;
+    bool slower = software->host_pp_tp_fwd_s + software->host_pp_tp_bwd_s > 0;
+    return slower && plan->pipe.pp > 1 && several_nodes && plan->split.tp > 1 ? plan->split.tp : 0;
+}
+
+double orr_slowest_rank_s(const orr_program *program, const orr_chunk_time *kind) {
+    const orr_pipe *pipe = &program->resolved->plan.pipe;
+    double slowest_s = 0;
+    for (uint32_t r = 0; r < pipe->pp; r++) {
+        double rank_s = 0;
+        for (uint32_t c = 0; c < pipe->vpp; c++) {
+            for (int p = 0; p < ORR_PHASE_COUNT; p++) {
+                rank_s += kind[program->chunk[r * pipe->vpp + c]].phase[p].total_s;
+            }
+        }
+        slowest_s = orr_max_f64(slowest_s, rank_s);
+    }
+    return slowest_s;
 }
 
 /* Gradients that the GEMM does not add itself are read, added and written by a kernel of their own.
@@ -62,10 +82,9 @@ void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *ta
 }
 
 static void time_chunk_kinds(orr_engine *engine, const orr_program *program,
-                             const orr_cost_table *table, double compute_factor,
+                             const orr_cost_table *table, orr_timeline_mode mode,
                              orr_chunk_time *kind) {
     const orr_software *software = program->resolved->software;
-    orr_timeline_mode mode = orr_program_mode(program, compute_factor);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         const orr_chunk *chunk = &program->chunk_kind[k];
         for (uint32_t i = 0; i < chunk->part_count; i++) {
@@ -136,7 +155,16 @@ void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *pr
     times->b = ORR_NEW_ARRAY(arena, int64_t, chunks);
     times->w = ORR_NEW_ARRAY(arena, int64_t, chunks);
     times->hop = ORR_NEW_ARRAY(arena, int64_t, pipe->pp);
-    time_chunk_kinds(engine, program, table, compute_factor, times->kind);
+    orr_timeline_mode mode = orr_program_mode(program, compute_factor);
+    time_chunk_kinds(engine, program, table, mode, times->kind);
+    mode.steady_tp = orr_steady_tp(program->resolved);
+    if (mode.steady_tp > 0) {
+        orr_chunk_time *steady = ORR_NEW_ARRAY(arena, orr_chunk_time, program->chunk_kind_count);
+        time_chunk_kinds(engine, program, table, mode, steady);
+        times->steady_s =
+            program->resolved->plan.batch.micro_batches *
+            (orr_slowest_rank_s(program, steady) - orr_slowest_rank_s(program, times->kind));
+    }
     for (uint32_t c = 0; c < chunks; c++) {
         const orr_chunk_time *kind = &times->kind[program->chunk[c]];
         times->f[c] = orr_ps(kind->phase[ORR_PHASE_FORWARD].total_s);
@@ -341,6 +369,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
         }
     }
     const orr_exchange *optimizer = &exchanges->optimizer;
+    last_s += times.steady_s;
 
     *out = (orr_projection){
         .resolved = resolved, .anchor_factor = compute_factor, .slowest_rank = last};
@@ -364,7 +393,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     }
     out->slice_s[ORR_SLICE_DP] += closing.time_s;
     out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer->time_s;
-    out->slice_s[ORR_SLICE_HOST] += resolved->software->step_s;
+    out->slice_s[ORR_SLICE_HOST] += times.steady_s + resolved->software->step_s;
     double hop_error_s = hops_s * times.hop_error_frac;
     variance += closing.error_s * closing.error_s + optimizer->error_s * optimizer->error_s +
                 hop_error_s * hop_error_s;

@@ -105,6 +105,7 @@ typedef struct orr_stage_times {
     orr_chunk_time *kind; /* [chunk_kind_count] */
     int64_t *f, *b, *w;   /* per chunk, picoseconds */
     int64_t *hop;         /* [pp] */
+    double steady_s;      /* what all micro-batches take longer between filling and draining */
     double hop_error_frac;
     uint8_t hop_provenance;
 } orr_stage_times;
@@ -112,6 +113,12 @@ void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *pr
                      const orr_cost_table *table, double compute_factor, orr_stage_times *out);
 orr_durations orr_stage_durations(const orr_stage_times *times);
 orr_timeline_mode orr_program_mode(const orr_program *program, double compute_factor);
+/* While a pipeline is full, sends both ways slow the launches of tensor parallelism on several
+ * nodes; filling and draining run as fast as one stage. steady_tp of a mode that counts it, or 0.
+ */
+uint32_t orr_steady_tp(const orr_resolved *resolved);
+/* One micro-batch on the rank that takes longest. */
+double orr_slowest_rank_s(const orr_program *program, const orr_chunk_time *kind);
 void orr_add_accumulation(const orr_resolved *resolved, const orr_cost_table *table,
                           const orr_chunk *chunk, orr_chunk_time *time);
 /* without.c: what the engine leaves out of an object's prices, and ends spread over all stages. */

@@ -32,7 +32,7 @@ enum { TIME_SLOTS = 1024, SHARD_KINDS = 3, MAX_ORDER_BYTES = 256 << 20 };
 /* Times of an object, found by what changes inside a search. */
 typedef struct time_slot {
     const orr_object *object;
-    uint32_t modules, overlap, checkpointed, host_bound_tp;
+    uint32_t modules, overlap, checkpointed, steady_tp;
     const orr_part_time *time;
 } time_slot;
 
@@ -199,13 +199,13 @@ static const orr_part_time *times_of(orr_quick *quick, const orr_object *object,
     time_slot *slot = &quick->slot[(mixed >> 32) % TIME_SLOTS];
     if (slot->object != object || slot->modules != mode->modules ||
         slot->overlap != mode->overlap || slot->checkpointed != mode->checkpointed ||
-        slot->host_bound_tp != mode->host_bound_tp) {
+        slot->steady_tp != mode->steady_tp) {
         *slot = (time_slot){
             object,
             mode->modules,
             mode->overlap,
             mode->checkpointed,
-            mode->host_bound_tp,
+            mode->steady_tp,
             orr_engine_times(quick->engine, quick->table, quick->now.software, object, mode)};
     }
     return slot->time;
@@ -236,6 +236,23 @@ static void time_kind(orr_quick *quick, uint32_t k, orr_timeline_mode *mode) {
     }
 }
 
+static double slowest(orr_quick *quick, orr_timeline_mode mode) {
+    for (uint32_t k = 0; k < quick->program.chunk_kind_count; k++) {
+        time_kind(quick, k, &mode);
+    }
+    return orr_slowest_rank_s(&quick->program, quick->kind_time);
+}
+
+static double steady_time(orr_quick *quick, orr_timeline_mode mode) {
+    uint32_t tp = orr_steady_tp(&quick->now);
+    if (tp == 0) {
+        return 0;
+    }
+    double fill_s = slowest(quick, mode);
+    mode.steady_tp = tp;
+    return quick->now.plan.batch.micro_batches * (slowest(quick, mode) - fill_s);
+}
+
 static orr_status set_times(orr_quick *quick, orr_err *err) {
     ORR_TRY(fit_recompute(quick, err));
     if (quick->timed) {
@@ -247,6 +264,7 @@ static orr_status set_times(orr_quick *quick, orr_err *err) {
     /* reductions at the end of the step change no layer */
     mode.overlap |= ORR_OVERLAP_DP;
     int64_t ps[ORR_MAX_CHUNK_KINDS][ORR_PHASE_COUNT];
+    quick->times.steady_s = steady_time(quick, mode);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         time_kind(quick, k, &mode);
         for (int p = 0; p < ORR_PHASE_COUNT; p++) {
@@ -357,6 +375,7 @@ orr_status orr_quick_step(orr_quick *quick, const orr_plan *plan, double *step_s
         double span_s = (double)orr_rank_span(&quick->now, &quick->play, r) * ORR_PS;
         last_s = orr_max_f64(last_s, span_s + exposed.time_s);
     }
+    last_s += quick->times.steady_s;
     *step_s = orr_step_close(&quick->now, last_s, exchanges->optimizer.time_s, quick->jitter_frac,
                              &jitter_s);
     return ORR_OK;
@@ -381,8 +400,8 @@ static double even_step(const orr_quick *quick, double work_s) {
     const orr_plan *plan = &quick->now.plan;
     bool twice = orr_schedule_two_way((orr_schedule_kind)plan->pipe.schedule);
     double each_s = work_s / (twice ? 2 : 1) / plan->pipe.pp, jitter_s;
-    return orr_step_close(&quick->now, rounding * each_s * plan->batch.micro_batches, 0,
-                          quick->jitter_frac, &jitter_s);
+    double end_s = each_s * plan->batch.micro_batches + quick->times.steady_s;
+    return orr_step_close(&quick->now, rounding * end_s, 0, quick->jitter_frac, &jitter_s);
 }
 
 orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_s, orr_err *err) {
@@ -394,7 +413,7 @@ orr_status orr_quick_bound(orr_quick *quick, const orr_plan *plan, double *step_
     }
     orr_schedule_spec spec = orr_plan_schedule(plan);
     orr_durations d = orr_stage_durations(&quick->times);
-    double end_s = (double)orr_schedule_bound(&spec, &d) * ORR_PS, jitter_s;
+    double end_s = (double)orr_schedule_bound(&spec, &d) * ORR_PS + quick->times.steady_s, jitter_s;
     *step_s = orr_step_close(&quick->now, end_s, 0, quick->jitter_frac, &jitter_s);
     return ORR_OK;
 }

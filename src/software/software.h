@@ -142,7 +142,7 @@ typedef struct orr_software {
     double host_fwd_s, host_bwd_s;                     /* floor of one layer, launch-bound */
     double host_moe_fwd_s, host_moe_bwd_s;
     double graph_partial_frac;                 /* of the host floors left when graphs is 1 */
-    double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x tp, pp > 1, several nodes */
+    double host_pp_tp_fwd_s, host_pp_tp_bwd_s; /* per layer x tp, in a full pipeline over nodes */
     double step_s;                             /* per step */
     double optimizer_shard_bytes;              /* step traffic per parameter of the local shard */
     double optimizer_local_bytes;              /* and per local parameter (norm, zeroing) */

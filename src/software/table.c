@@ -201,8 +201,9 @@ static const orr_field time_fields[] = {
     SECONDS(host_moe_fwd_s, "Host time of an MoE layer, forward."),
     SECONDS(host_moe_bwd_s, "Host time of an MoE layer, backward."),
     REAL(graph_partial_frac, 1, "0.82", "Share of the host time that partial graphs leave."),
-    SECONDS(host_pp_tp_fwd_s,
-            "More of it per layer and TP rank, with tp > 1 and pp > 1 on several nodes."),
+    SECONDS(
+        host_pp_tp_fwd_s,
+        "More of it per layer and TP rank while a pipeline over several nodes is full, tp > 1."),
     SECONDS(host_pp_tp_bwd_s, "The same, backward."),
     SECONDS(step_s, "Constant of a step."),
     BYTES(optimizer_shard_bytes, "0", "Traffic of the step per parameter of the local shard."),

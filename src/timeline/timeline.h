@@ -21,11 +21,11 @@ typedef struct orr_part_time {
 
 /* What the times of an object depend on besides its prices. Zero-padded: part of a memo key. */
 typedef struct orr_timeline_mode {
-    uint32_t modules;       /* orr_module bits recomputed */
-    uint32_t overlap;       /* orr_overlap_bit bits */
-    uint32_t checkpointed;  /* 1: the whole layer is recomputed */
-    uint32_t host_bound_tp; /* tp where TP, pipeline and several nodes slow the host, else 0 */
-    double compute_factor;  /* on compute and host floors (an anchor's correction), 1: as priced */
+    uint32_t modules;      /* orr_module bits recomputed */
+    uint32_t overlap;      /* orr_overlap_bit bits */
+    uint32_t checkpointed; /* 1: the whole layer is recomputed */
+    uint32_t steady_tp;    /* tp where a full pipeline over several nodes slows the host, else 0 */
+    double compute_factor; /* on compute and host floors (an anchor's correction), 1: as priced */
 } orr_timeline_mode;
 
 /* Times of one object, one micro-batch. Pure. */

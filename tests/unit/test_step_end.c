@@ -92,11 +92,25 @@ static void a_step_follows_its_formats(void **state) {
                 slice(code, "none", "optimizer_s"));
 }
 
+/* 16 micro-batches of the longest stage wait for launches, filling and draining do not. */
+static void only_a_full_pipeline_waits_for_launches(void **state) {
+    (void)state;
+    static const char *const some = "host_pp_tp_bwd_s: 10ms", *const more =
+                                                                  "host_pp_tp_bwd_s: 20ms";
+    double waits = slice_with(more, "pp", "4", "zero1", "host_s") -
+                   slice_with(some, "pp", "4", "zero1", "host_s");
+    double layers = waits / (16 * 4 * 0.01);
+    assert_true(fabs(layers - round(layers)) < 1e-6 && layers > 7 && layers < 10);
+    assert_true(slice_with(more, "pp", "4", "zero1", "bubble_s") ==
+                slice_with(some, "pp", "4", "zero1", "bubble_s"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_pay_latency_each),
         cmocka_unit_test(gathers_of_lists_are_copied),
         cmocka_unit_test(a_step_follows_its_formats),
+        cmocka_unit_test(only_a_full_pipeline_waits_for_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
