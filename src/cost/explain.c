@@ -227,7 +227,23 @@ static void put_evidence(orr_arena *arena, const orr_cost_table *table, const or
     }
 }
 
-/* The same op as a benchmark runs it, where a table of kernels says. */
+/* Whose attention kernel a benchmark's price is of. A benchmark sees the host's floor of every call
+ * (start_s), which training hides behind other kernels: small shapes differ by it. */
+static void put_library(orr_arena *arena, const orr_cost_table *table, orr_kernel_pricer *pricer,
+                        const orr_kernel_row *row, orr_tree *out) {
+    orr_attention_shape shape = row->shape.attention;
+    shape.backward = row->stage == ORR_STAGE_BACKWARD;
+    orr_relatives relatives;
+    orr_relatives_flash(pricer->now, table->accelerator, row->kernel, row->dtype, &shape,
+                        &relatives);
+    const orr_flash_fit *fit = &pricer->now->flash[relatives.of[0].index];
+    orr_tree_put_text(arena, out, "kernel", fit->kernel);
+    orr_tree_put_text(arena, out, "device", fit->fit.device);
+    orr_tree_put_real(arena, out, "start_s", fit->constants.start_s);
+}
+
+/* The same op as a benchmark runs it, where a table of kernels says; attention by the library that
+ * training uses. */
 static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                           orr_kernel_pricer *pricer, orr_tree *out) {
     static const char *const SCHEMES[ORR_DTYPE_COUNT] = {
@@ -248,6 +264,7 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
             orr_min_f64(row.shape.gemm.m, orr_min_f64(row.shape.gemm.n, row.shape.gemm.k)) >= 512;
     } else if (op->kind == ORR_OP_ATTENTION) {
         class = ORR_KERNELS_ATTENTION;
+        row.kernel = table->accelerator->vendor == ORR_AMD ? "aiter" : "cudnn";
         row.shape.attention = (orr_attention_shape){.batch = op->shape.attention.batch,
                                                     .heads = op->shape.attention.heads,
                                                     .kv_heads = op->shape.attention.kv_heads,
@@ -264,7 +281,11 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
     }
     double time = 0, relerr = 0;
     if (orr_kernel_price(pricer, class, &row, &time, &relerr) == ORR_GAP_NONE) {
-        put_cost(arena, put_map(arena, out, "benchmark"), time, relerr);
+        orr_tree *benchmark = put_map(arena, out, "benchmark");
+        put_cost(arena, benchmark, time, relerr);
+        if (class == ORR_KERNELS_ATTENTION) {
+            put_library(arena, table, pricer, &row, benchmark);
+        }
     }
 }
 

@@ -90,10 +90,14 @@ void orr_relatives_gemm(const orr_calibration *calibration, const orr_accelerato
         hypot(transfer->gemm_sibling_frac, transfer->gemm_distance_frac * distance[0]);
 }
 
-/* The first word: "cudnn det llama3.1" is cudnn. */
+/* The first word: "cudnn det llama3.1" is cuDNN. */
 static bool same_kernel(const char *a, const char *b) {
     size_t length = strcspn(a, " ");
-    return length == strcspn(b, " ") && strncmp(a, b, length) == 0;
+    bool same = length == strcspn(b, " ");
+    for (size_t i = 0; same && i < length; i++) {
+        same = (a[i] | 0x20) == (b[i] | 0x20); /* letters of either case */
+    }
+    return same;
 }
 
 /* Of two fits that lie as near, the one with more rows. */

@@ -140,6 +140,11 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
     const orr_tree *benchmark = orr_tree_get(result, "benchmark");
     if (benchmark != NULL) {
         add_time(page, "in a benchmark", benchmark);
+        if (orr_tree_get(benchmark, "kernel") != NULL) {
+            orr_page_add(page, "   (%s of %s, host floor %.1f us)", text(benchmark, "kernel"),
+                         text(benchmark, "device"),
+                         1e6 * orr_tree_real(orr_tree_get(benchmark, "start_s"), 0));
+        }
         orr_page_add(page, "\n");
     }
     add_rates(page, result);
