@@ -11,6 +11,8 @@
 #include "engine/engine.h"
 #include "exchange/exchange.h"
 
+static const double MOST_HARNESS_FRAC = 0.01; /* of what is measured */
+
 typedef struct measure_args {
     const char *plan, *back_end, *options, *write, *device;
     uint32_t gpus, repeats, parts;
@@ -140,6 +142,12 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
         orr_tree_put_text(job->arena, map, "failed", "device"); /* the exit code says so */
     }
     orr_tree_put_real(job->arena, map, "harness_frac", r->harness_frac);
+    if (r->harness_frac > MOST_HARNESS_FRAC && strcmp(args->back_end, "null") != 0) {
+        orr_job_warn(job, "measure-harness", NULL,
+                     "measuring itself took %.1f %% of what it measured: these ops are too short "
+                     "to be timed one by one",
+                     100 * r->harness_frac);
+    }
     orr_tree_put_int(job->arena, map, "runs", r->runs);
     orr_tree_put_int(job->arena, map, "clock_readings", r->readings);
     if (r->own_frac > 0) {

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,6 +158,16 @@ static void listen(int channel, orr_os_receive receive, void *user, size_t bytes
     }
 }
 
+/* A parent that is killed takes the child along, whatever that one waits for. */
+static void end_with(pid_t parent) {
+#ifdef __linux__
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) {
+        _exit(1); /* it is gone already */
+    }
+}
+
 orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receive,
                         void *receive_user, size_t bytes, double limit_s, orr_os_end *end,
                         orr_err *err) {
@@ -169,7 +182,7 @@ orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receiv
     (void)sigaddset(&held, SIGTERM);
     (void)sigaddset(&held, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &held, &before);
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child < 0) {
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void)close(channel[0]);
@@ -178,6 +191,7 @@ orr_status orr_os_child(orr_os_body body, void *body_user, orr_os_receive receiv
     }
     if (child == 0) {
         (void)setpgid(0, 0);
+        end_with(parent);
         (void)pthread_sigmask(SIG_UNBLOCK, &held, NULL);
         (void)close(channel[0]);
         (void)signal(SIGPIPE, SIG_IGN);
