@@ -17,6 +17,12 @@ static bool ends_in_word(const char *text, const char *const *words) {
     return false;
 }
 
+/* Frameworks mean one GPU by "tok/s", papers often all of them. */
+static bool says_whose(const char *figure) {
+    const char *unit = figure + strspn(figure, "0123456789.,+- ");
+    return strcmp(unit, "tok/s") != 0 && strcmp(unit, "tokens/s") != 0;
+}
+
 /* "412TFLOP/s/GPU", "5.1s", "2200tok/s/GPU", "10080". */
 static figure_kind read_figure(const char *text, double *value) {
     static const char *const rates[] = {
@@ -80,6 +86,12 @@ static orr_status anchor_of_figure(orr_job *job, const char *text, const orr_res
                                    : kind == FIGURE_SECONDS
                                        ? tokens_of_step(resolved) / resolved->plan.gpus / value
                                        : rate_of_tflops(resolved, value);
+    if (kind == FIGURE_RATE && gpus > 1 && !says_whose(figure)) {
+        orr_job_warn(job, "anchor-whose", "anchor",
+                     "the anchor's %s are read as those of one GPU; a figure of all %lld is "
+                     "%.4gtok/s/GPU",
+                     figure, (long long)gpus, value / (double)gpus);
+    }
     if (kind == FIGURE_TFLOPS) {
         orr_job_warn(job, "anchor-convention", "anchor",
                      "the anchor's TFLOP/s are read as model FLOPs with causal attention; a figure "
@@ -265,11 +277,11 @@ orr_status orr_job_put_anchor(orr_job *job, const orr_resolved *resolved, const 
     orr_tree_put_real(job->arena, map, "width_frac",
                       (after->high - after->low) / after->tokens_per_s_per_gpu);
     ORR_TRY(warn_of_contradiction(job, resolved, anchor, &after->memory, err));
-    static const double far = 1.4;
-    if (after->anchor_factor > far || after->anchor_factor < 1 / far) {
+    if (after->anchor_factor > ORR_FAR_ANCHOR || after->anchor_factor < 1 / ORR_FAR_ANCHOR) {
         orr_job_warn(job, "anchor-far", "anchor",
                      "the anchor needs compute %.2f times as long as projected: that is no "
-                     "correction but another cause; --log FILE looks for it",
+                     "correction but another cause, and the interval stays; --log FILE looks for "
+                     "it",
                      after->anchor_factor);
     }
     return ORR_OK;

@@ -458,9 +458,12 @@ static orr_status fit_anchor(orr_engine *engine, const orr_resolved *resolved,
     return ORR_OK;
 }
 
-/* How the anchor is scaled to the plan: its batch per GPU kept, or not. */
-static const char *scaling_of(const orr_resolved *resolved, const orr_anchor *anchor) {
-    if (anchor == NULL) {
+/* How the anchor is scaled to the plan: its batch per GPU kept, or not. A factor that is no
+ * correction makes nothing surer: what it stands for is unknown. */
+static const char *scaling_of(const orr_resolved *resolved, const orr_anchor *anchor,
+                              double factor) {
+    bool far = factor > ORR_FAR_ANCHOR || factor < 1 / ORR_FAR_ANCHOR;
+    if (anchor == NULL || far) {
         return "none";
     }
     if (anchor->plan == NULL) {
@@ -518,7 +521,7 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
     orr_program program;
     ORR_TRY(time_step(engine, resolved, factor, out, &program, err));
     orr_memory_evaluate(&program, arena, true, &out->memory);
-    return set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL), out, err);
+    return set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL, factor), out, err);
 }
 
 orr_status orr_project_stages(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,

@@ -97,6 +97,10 @@ typedef struct orr_anchor {
     double factor;            /* on compute, fitted before; then nothing else counts. 0: none */
 } orr_anchor;
 
+/* A factor beyond this, or below its inverse, is no correction but another cause: such an anchor
+ * narrows no interval. */
+static const double ORR_FAR_ANCHOR = 1.4;
+
 /* Projects a legal plan. Everything it returns lives in arena or in the engine. */
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err);

@@ -41,13 +41,17 @@ static const char *span(orr_page *page, double value_s) {
     return orr_page_seconds(page, value_s);
 }
 
-static const char *scaled(orr_page *page, double value, int digits) {
-    static const char *const prefix[] = {"", "k", "M", "G", "T"};
+static const char *scaled_by(orr_page *page, double value, int digits, const char *prefix) {
     size_t i = 0;
-    for (; value >= 1000 && i + 1 < sizeof prefix / sizeof *prefix; i++) {
+    for (; value >= 1000 && prefix[i] != '\0'; i++) {
         value /= 1000;
     }
-    return orr_arena_format(page->arena, "%.*g%s%s", digits, value, i > 0 ? " " : "", prefix[i]);
+    return orr_arena_format(page->arena, "%.*g%s%.*s", digits, value, i > 0 ? " " : "",
+                            (int)(i > 0), i > 0 ? &prefix[i - 1] : "");
+}
+
+static const char *scaled(orr_page *page, double value, int digits) {
+    return scaled_by(page, value, digits, "kMGT");
 }
 
 static const char *amount(orr_page *page, double value) {
@@ -98,7 +102,7 @@ void orr_render_training(orr_page *page, const orr_tree *training) {
         return;
     }
     orr_page_heading(page, orr_arena_format(page->arena, "Training on %s tokens",
-                                            amount(page, real(training, "tokens"))));
+                                            scaled_by(page, real(training, "tokens"), 3, "kMBT")));
     if (!orr_tree_bool(orr_tree_get(training, "finishes"), false)) {
         orr_page_add(page, "  does not finish: one failure every %s in the mean\n",
                      span(page, real(training, "mtbf_s")));
