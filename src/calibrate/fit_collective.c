@@ -18,7 +18,8 @@ static const orr_kriging KRIGING = {.smooth = 0.3,
                                     .own_octaves = 4,
                                     .level = 0.05,
                                     .noise = 0.01};
-static const double ALIKE_DEVICE = 0.99, ALIKE_VERSION = 0.7, ALIKE_LIBRARY = 0.4;
+static const double ALIKE_DEVICE = 0.99, ALIKE_VERSION = 0.7, ALIKE_LIBRARY = 0.4,
+                    ALIKE_OP = 0.8;    /* a gather and a scatter run around the same ring */
 static const double ALIKE_LINKS = 1.1; /* bandwidths further apart are of other devices */
 
 typedef struct collective_sample {
@@ -53,6 +54,11 @@ static double collective_model(const void *constants, const void *sample, const 
                               ((const collective_sample *)sample)->wire_bytes);
 }
 
+static bool rings_alike(orr_collective a, orr_collective b) {
+    return (a == ORR_ALL_GATHER && b == ORR_REDUCE_SCATTER) ||
+           (a == ORR_REDUCE_SCATTER && b == ORR_ALL_GATHER);
+}
+
 static double alike(const void *user, uint32_t a, uint32_t b) {
     const member *m = (const member *)user;
     const orr_bin *x = &m->bins->bin[a], *y = &m->bins->bin[b];
@@ -60,14 +66,16 @@ static double alike(const void *user, uint32_t a, uint32_t b) {
     if (a == b) {
         return 1;
     }
+    orr_collective op = (orr_collective)(x->flag & 255), other = (orr_collective)(y->flag & 255);
+    bool group = x->flag >> 8 == y->flag >> 8 && strcmp(x->scheme, y->scheme) == 0;
     double links = fabs(log(p->link_Bps / q->link_Bps));
     bool across = strcmp(x->scheme, ONE_NODE) != 0; /* no two networks are alike */
-    if ((across && strcmp(x->device, y->device) != 0) || x->flag != y->flag ||
-        strcmp(x->scheme, y->scheme) != 0 || p->arch != q->arch || p->topology != q->topology ||
-        links > log(ALIKE_LINKS)) {
+    if (!group || (op != other && !rings_alike(op, other)) ||
+        (across && strcmp(x->device, y->device) != 0) || p->arch != q->arch ||
+        p->topology != q->topology || links > log(ALIKE_LINKS)) {
         return 0;
     }
-    return (strcmp(x->device, y->device) == 0 ? 1 : ALIKE_DEVICE) *
+    return (op == other ? 1 : ALIKE_OP) * (strcmp(x->device, y->device) == 0 ? 1 : ALIKE_DEVICE) *
            (strcmp(x->kernel, y->kernel) == 0        ? 1
             : orr_same_library(x->kernel, y->kernel) ? ALIKE_VERSION
                                                      : ALIKE_LIBRARY);
