@@ -16,6 +16,7 @@ from blocks import Block
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
+AHEAD_CYCLES = 200000  # that a device waits, so that the host's first launches are behind it
 STALL = 5  # robust standard deviations: further off, something else ran
 
 
@@ -33,7 +34,8 @@ def typical(samples):
 
 def plain(one, *others):
     """Fields of a record: without what the work list says beside them."""
-    return {k: v for k, v in one.items() if k not in ("of_phase", "outside_layers", *others)}
+    beside = ("of_phase", "outside_layers", "bytes_per_param", *others)
+    return {k: v for k, v in one.items() if k not in beside}
 
 
 class Probe:
@@ -60,6 +62,7 @@ class Probe:
             work()
             return time.perf_counter() - start
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(AHEAD_CYCLES)
         start.record()
         work()
         end.record()

@@ -99,8 +99,8 @@ def main():
             if probe.ranks > 1:
                 probe.collective(one)
         elif one["name"] == "optimizer":
-            # of the layers at hand, by its own traffic: four tensors read, three written
-            traffic = sum(7 * p.numel() * p.element_size() for p in parameters)
+            # of the layers at hand: as many bytes as the plan would count for these parameters
+            traffic = round(one["bytes_per_param"] * sum(p.numel() for p in parameters))
             if parameters:
                 probe.optimizer({**one, "bytes": traffic}, parameters)
         else:

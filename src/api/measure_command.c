@@ -239,6 +239,11 @@ static void put_work(orr_job *job, const orr_scope *scope, const orr_work *work)
             orr_tree_put_text(arena, one, "of_phase",
                               op->phase == ORR_PHASE_FORWARD ? "forward" : "backward");
         }
+        if (op->kind == ORR_OP_MEMORY && op->sub == ORR_MEMOP_BULK) {
+            const orr_software *software = scope->target->software;
+            orr_tree_put_real(arena, one, "bytes_per_param",
+                              software->optimizer_shard_bytes + software->optimizer_local_bytes);
+        }
         if (work->outside[i]) {
             orr_tree_put_bool(arena, one, "outside_layers", true);
         }
