@@ -153,6 +153,10 @@ static orr_errors summarise(double *signed_error, size_t count) {
     qsort(signed_error, count, sizeof *signed_error, by_value);
     e.median = quantile(signed_error, count, 0.5);
     e.p90 = quantile(signed_error, count, 0.9);
+    if (count > 0) { /* the k-th of n values bounds the next with k / (n + 1) */
+        size_t rank = (size_t)ceil(0.9 * (double)(count + 1));
+        e.within_90 = signed_error[orr_min_u64(rank, count) - 1];
+    }
     return e;
 }
 

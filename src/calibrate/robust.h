@@ -57,6 +57,7 @@ typedef struct orr_fit_task {
 typedef struct orr_errors {
     uint32_t rows;
     double mape, median, p90, bias;
+    double within_90; /* bounds one more row with 90 %: with few rows a little above p90 */
 } orr_errors;
 
 /* Fits to the samples whose index is in `pick`. `constants` holds values of fixed members on entry
