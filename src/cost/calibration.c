@@ -16,12 +16,9 @@ static const char *const ARCHES[] = {"volta",     "ampere",        "ada",   "hop
                                      "cdna4",     "other",         NULL};
 static const char *const DTYPES[] = {"bf16",  "fp16",      "fp32",  "fp8",
                                      "mxfp8", "fp8_block", "nvfp4", NULL};
-static const char *const OPS[] = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", NULL};
+static const char *const OPS[] = {ORR_COLLECTIVE_WORDS, NULL};
 static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host", NULL};
-static const char *const MEMOPS[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
-                                     "permute",     "loss",     "embedding", "cast",
-                                     "eager",       "bulk",     NULL};
+static const char *const MEMOPS[] = {ORR_MEMOP_WORDS, NULL};
 _Static_assert(sizeof ARCHES / sizeof *ARCHES == ORR_ARCH_COUNT + 1, "one name an architecture");
 _Static_assert(sizeof DTYPES / sizeof *DTYPES == ORR_DTYPE_COUNT + 1, "one name a dtype");
 _Static_assert(sizeof OPS / sizeof *OPS == ORR_COLLECTIVE_COUNT + 1, "one name an operation");

@@ -6,12 +6,9 @@
 #include "evidence/evidence_int.h"
 
 const char *const orr_evidence_ops[] = {
-    "gemm",       "grouped_gemm",   "attention",  "memory",    "all_reduce",
-    "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast",
-    "layer",      "unit",           "step",       NULL};
-const char *const orr_evidence_families[] = {"elementwise", "norm_fwd", "norm_bwd",  "softmax",
-                                             "permute",     "loss",     "embedding", "cast",
-                                             "eager",       "bulk",     NULL};
+    "gemm",  "grouped_gemm", "attention", "memory", ORR_COLLECTIVE_WORDS,
+    "layer", "unit",         "step",      NULL};
+const char *const orr_evidence_families[] = {ORR_MEMOP_WORDS, NULL};
 const char *const orr_evidence_phases[] = {"any",         "forward",  "input_grad",
                                            "weight_grad", "backward", NULL};
 static const char *const classes[] = {"any", "kernel", "layer", "collective", "step", NULL};

@@ -1,18 +1,18 @@
 /* Embedding, head with loss, and what a multi-token-prediction depth adds to its layer. */
 #include "program/lower_int.h"
+#include "program/traffic.h"
 
 /* Every TP rank looks up the ids of its own rows; the sum over ranks is the embedding. */
 static void add_lookup(orr_builder *b) {
-    /* Read a row and write it; gradients are read and added into the table. */
-    static const double FORWARD_BYTES = 4, BACKWARD_BYTES = 6;
+    const orr_traffic traffic = orr_traffic_embedding();
     const orr_sizes *z = &b->size;
     double elements = (double)z->n * (double)z->h;
     uint64_t whole = 2 * z->n * z->h;
-    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_EMBEDDING, ORR_CLASS_ELEMENTWISE,
-                   ORR_MEMOP_EMBEDDING, FORWARD_BYTES * elements, 2);
+    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_EMBEDDING, ORR_CLASS_ELEMENTWISE, traffic.family,
+                   traffic.forward_bytes * elements, traffic.kernels);
     b->weight.tail = -1;
-    orr_add_memory(b, ORR_PHASE_WEIGHT_GRAD, ORR_N_EMBEDDING, ORR_CLASS_ELEMENTWISE,
-                   ORR_MEMOP_EMBEDDING, b->frozen ? 0 : BACKWARD_BYTES * elements, 2);
+    orr_add_memory(b, ORR_PHASE_WEIGHT_GRAD, ORR_N_EMBEDDING, ORR_CLASS_ELEMENTWISE, traffic.family,
+                   b->frozen ? 0 : traffic.backward_bytes * elements, traffic.kernels);
     if (b->tensor) {
         orr_add_tp(b, ORR_PHASE_FORWARD, ORR_N_EMBEDDING,
                    b->sequence ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE, whole);
@@ -44,36 +44,18 @@ void orr_lower_embedding(orr_builder *b) {
         orr_keep_norm(b, ORR_N_EMBEDDING_NORM, z->sharded, z->h, 0);
     }
     if (b->key->variant.hidden_dropout) {
-        orr_add_elementwise(b, ORR_N_EMBEDDING_DROPOUT, stream, 5, 5, 1);
+        const orr_traffic dropout = orr_traffic_dropout();
+        orr_add_elementwise(b, ORR_N_EMBEDDING_DROPOUT, stream, dropout.forward_bytes,
+                            dropout.backward_bytes, dropout.kernels);
         orr_keep(b, ORR_N_EMBEDDING_DROPOUT, ORR_N_T_MASK, z->sharded * z->h, 0, 0);
     }
-}
-
-typedef struct loss_cost {
-    double forward_bytes, backward_bytes; /* a logit */
-    uint32_t kernels;
-    orr_memop family;
-} loss_cost;
-
-static loss_cost loss_cost_of(const orr_builder *b) {
-    switch ((orr_loss_kernel)b->key->variant.loss) {
-    /* Middle of the measured 24-38 and 16-22 bytes, steptime.md §2.3. */
-    case ORR_LOSS_EAGER:
-    case ORR_LOSS_EAGER_BF16: return (loss_cost){31, 19, 6, ORR_MEMOP_ELEMENTWISE};
-    case ORR_LOSS_NATIVE: return (loss_cost){12, 8, 6, ORR_MEMOP_LOSS};
-    case ORR_LOSS_TE:
-    case ORR_LOSS_FUSED: break;
-    }
-    /* two passes over 16-bit logits, the second leaves the gradient in their place; one scales it
-     */
-    return (loss_cost){6, 4, 2, ORR_MEMOP_LOSS};
 }
 
 /* Vocabulary-parallel cross-entropy reduces the maximum, the target's logit and the sum of
  * exponents: three fp32 values a token. */
 static void add_loss(orr_builder *b) {
     const orr_sizes *z = &b->size;
-    loss_cost cost = loss_cost_of(b);
+    const orr_traffic cost = orr_traffic_loss((orr_loss_kernel)b->key->variant.loss);
     double logits = (double)z->n * (double)z->vocab;
     if (b->tensor && b->key->variant.loss_gathered) {
         logits = (double)z->n * b->key->vocab;

@@ -4,6 +4,7 @@
  * times the plan's imbalance, or what a capacity pads to. */
 #include "base/num.h"
 #include "program/lower_int.h"
+#include "program/traffic.h"
 
 /* Ranks of the R that a token with k distinct random experts of E reaches, on average:
  * R (1 - C(E - E/R, k) / C(E, k)), kernels.md §6.4. */
@@ -90,7 +91,7 @@ static void add_expert_tp(orr_builder *b, bool out) {
 }
 
 static void add_router(orr_builder *b) {
-    static const double SCORE_BYTES = 12; /* a token and expert: steptime.md §2.4 */
+    const orr_traffic scores = orr_traffic_router();
     const orr_mlp *mlp = &b->key->layer.mlp;
     const orr_sizes *z = &b->size;
     orr_linear router = {
@@ -98,8 +99,8 @@ static void add_router(orr_builder *b) {
     orr_add_linear(b, router);
     orr_own(b, ORR_OWN_REPLICATED, (uint64_t)mlp->experts * z->h, 1);
     orr_own(b, ORR_OWN_REPLICATED, mlp->bias ? mlp->experts : 0, 1);
-    orr_add_elementwise(b, ORR_N_ROUTER, (double)(z->sharded * mlp->experts), SCORE_BYTES,
-                        SCORE_BYTES, 6);
+    orr_add_elementwise(b, ORR_N_ROUTER, (double)(z->sharded * mlp->experts), scores.forward_bytes,
+                        scores.backward_bytes, scores.kernels);
 }
 
 /* Padded experts fed by one-hot masks: per sequence, slots x tokens x width. The way back weighs by

@@ -68,6 +68,12 @@ typedef enum orr_memop {
     ORR_MEMOP_BULK,  /* whole shards of parameters at once: optimizer, accumulation */
     ORR_MEMOP_COUNT
 } orr_memop;
+/* Their words and those of orr_collective, wherever files and options name them. */
+#define ORR_MEMOP_WORDS                                                                            \
+    "elementwise", "norm_fwd", "norm_bwd", "softmax", "permute", "loss", "embedding", "cast",      \
+        "eager", "bulk"
+#define ORR_COLLECTIVE_WORDS                                                                       \
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"
 
 typedef struct orr_op {
     uint8_t kind;      /* orr_op_kind */

@@ -1,0 +1,390 @@
+/* The options of `orrery cost`. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/cost_args.h"
+#include "base/err.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "doc/doc.h"
+
+const char *const orr_cost_classes[] = {"any",         "gemm",        "grouped_gemm",
+                                        "moe_fused",   "attention",   "memops",
+                                        "collectives", "ep_alltoall", NULL};
+
+#define TEXT(member, text)                                                                         \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_TEXT,                                                                       \
+     .offset = offsetof(orr_cost_args, member),                                                    \
+     .fallback = "",                                                                               \
+     .doc = text}
+#define SIZE(member, text)                                                                         \
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = offsetof(orr_cost_args, member),                                                    \
+     .max = UINT32_MAX,                                                                            \
+     .fallback = "0",                                                                              \
+     .doc = text}
+
+static const orr_field fields[] = {
+    TEXT(op, "gemm, grouped-gemm, attention; elementwise, norm-fwd, norm-bwd, softmax, permute, "
+             "loss, embedding, cast, bulk (optimizers); all-reduce, all-gather, reduce-scatter, "
+             "all-to-all, send-recv, broadcast; dispatch, combine; adam, cross-entropy, router, "
+             "dropout"),
+    TEXT(hardware, "accelerator: a catalog name or a hardware file"),
+    TEXT(cluster, "node type that it stands in; default: the accelerator's usual one"),
+    TEXT(fabric, "what connects the domains; default: the cluster's"),
+    TEXT(software, "profile under which it runs in training; default: unknown"),
+    SIZE(gpus, "accelerators of the cluster; default: what the group needs"),
+    TEXT(dtype, "bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4; default: bf16"),
+    TEXT(phase, "of a product: forward, input_grad or weight_grad; of attention: forward or "
+                "backward; default: forward"),
+    SIZE(m, "rows of a product; grouped: of one group"),
+    SIZE(n, "columns of a product"),
+    SIZE(k, "depth of a product"),
+    SIZE(groups, "of a grouped product"),
+    SIZE(out_bytes, "moved an element of a product's output; 8: an fp32 sum is read and written"),
+    TEXT(batch, "with an op: products, or sequences of attention. Alone: a table of kernels "
+                "(.csv or .csv.gz; columns as for validate --kernels, times not needed), every row "
+                "priced as a benchmark runs it"),
+    SIZE(heads, "query heads"),
+    SIZE(kv_heads, "key-value heads; default: heads"),
+    SIZE(head_dim, "width of a query head"),
+    SIZE(v_dim, "width of a value head; default: head_dim"),
+    SIZE(window, "tokens of a sliding window; 0: none"),
+    SIZE(seq_q, "queries of a sequence on this rank"),
+    SIZE(seq_kv, "keys of a sequence; default: seq_q"),
+    {.name = "causal",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(orr_cost_args, causal),
+     .fallback = "yes",
+     .doc = "of attention"},
+    {.name = "bytes",
+     .type = ORR_FIELD_QUANTITY,
+     .offset = offsetof(orr_cost_args, bytes),
+     .max = ORR_COST_MOST,
+     .fallback = "0",
+     .unit = "bytes",
+     .doc = "traffic of a memory-bound op; of a collective as nccl-tests counts them (gather: "
+            "whole output; scatter: whole input); 1e9, 1GB or 1GiB"},
+    SIZE(rows, "of a memory-bound op, instead of bytes: one read and one write of rows x cols"),
+    SIZE(cols, "see rows"),
+    SIZE(kernels, "launches of a memory-bound op; default: 1"),
+    SIZE(ranks, "members of a collective"),
+    {.name = "stride",
+     .type = ORR_FIELD_REAL,
+     .offset = offsetof(orr_cost_args, stride),
+     .min = 1,
+     .max = ORR_MAX_GPUS,
+     .fallback = "1",
+     .doc = "distance of its members in rank order"},
+    SIZE(tokens, "of dispatch, combine and router: of one rank"),
+    SIZE(hidden, "of dispatch and combine"),
+    SIZE(topk, "of dispatch and combine: experts a token"),
+    SIZE(experts, "of dispatch, combine and router: of the whole layer"),
+    {.name = "elements",
+     .type = ORR_FIELD_REAL,
+     .offset = offsetof(orr_cost_args, elements),
+     .max = ORR_COST_MOST,
+     .fallback = "0",
+     .doc = "of an optimizer: parameters that this rank updates"},
+    {.name = "eager",
+     .type = ORR_FIELD_BOOL,
+     .offset = offsetof(orr_cost_args, eager),
+     .fallback = "no",
+     .doc = "of adam: PyTorch's foreach passes instead of one kernel; of cross-entropy: logits in "
+            "fp32"},
+    {.name = "class",
+     .type = ORR_FIELD_ENUM,
+     .offset = offsetof(orr_cost_args, class),
+     .values = orr_cost_classes,
+     .fallback = "any",
+     .doc = "kind of the table of --batch; 'any' takes it from the columns"},
+    TEXT(write, "write the table with its predictions to this path instead of into the answer"),
+};
+static const orr_schema schema = {
+    .title = "cost", .fields = fields, .count = sizeof fields / sizeof *fields, .open = true};
+
+orr_status orr_cost_args_read(orr_job *job, orr_cost_args *out, uint64_t *seen, orr_err *err) {
+    return orr_schema_read(&schema, job->arena, job->args, out, seen, err);
+}
+
+orr_tree *orr_cost_fields(orr_arena *arena) {
+    const orr_tree *list = orr_schema_fields(&schema, arena);
+    orr_tree *out = orr_tree_new_list(arena);
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        orr_tree *field = orr_tree_push(arena, out, orr_tree_copy(arena, orr_tree_at(list, i)));
+        if (i == 0) {
+            orr_tree_put_bool(arena, field, "positional", true);
+        }
+    }
+    return out;
+}
+
+/* ---- one op --------------------------------------------------------------------------------- */
+
+const char *const orr_cost_ops[ORR_COST_OPS] = {
+    "gemm",     "grouped_gemm", "attention", ORR_MEMOP_WORDS, ORR_COLLECTIVE_WORDS,
+    "dispatch", "combine",      "adam",      "cross_entropy", "router",
+    "dropout"};
+
+orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
+    for (int i = 0; i < ORR_COST_OPS; i++) {
+        /* bytes of an eager norm are elements: norm_fwd is what is meant */
+        if (i != ORR_COST_FAMILY + ORR_MEMOP_EAGER && orr_name_equal(name, orr_cost_ops[i])) {
+            *out = i;
+            return ORR_OK;
+        }
+    }
+    orr_status status = orr_fail(err, ORR_E_NAME, "unknown op '%s'", name);
+    int nearest = orr_name_nearest(name, orr_cost_ops, ORR_COST_OPS);
+    if (nearest == ORR_COST_FAMILY + ORR_MEMOP_EAGER) {
+        orr_hint(err, "an eager norm is a norm_fwd or norm_bwd of its own bytes");
+    } else if (nearest >= 0) {
+        orr_hint(err, "did you mean '%s'?", orr_cost_ops[nearest]);
+    }
+    return status;
+}
+
+/* ---- which op takes which option ------------------------------------------------------------ */
+
+enum {
+    PRODUCT = 1,
+    GROUPED = 2,
+    ATTENTION = 4,
+    MEMORY = 8,
+    COLLECTIVE = 16,
+    EXCHANGE = 32,
+    TABLE = 64,
+    OPTIMIZER = 128,
+    MATRIX = 256, /* rows and columns */
+    ROUTER = 512,
+    LOSS = 1024, /* rows and columns too */
+    COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
+    MATMULS = PRODUCT | GROUPED,
+    COMPUTE = MATMULS | ATTENTION,
+    GROUP = COLLECTIVE | EXCHANGE,
+    OPS_ALL = COMPUTE | MEMORY | GROUP | COUNTED
+};
+
+/* What is not listed goes with everything. */
+static const struct {
+    const char *name;
+    uint16_t of, needed;
+} options[] = {{"dtype", COMPUTE | EXCHANGE, 0},
+               {"phase", COMPUTE | MATRIX | ROUTER | LOSS, 0},
+               {"m", MATMULS, MATMULS},
+               {"n", MATMULS, MATMULS},
+               {"k", MATMULS, MATMULS},
+               {"groups", GROUPED, GROUPED},
+               {"out_bytes", MATMULS, 0},
+               {"batch", PRODUCT | ATTENTION | TABLE, 0},
+               {"heads", ATTENTION, ATTENTION},
+               {"kv_heads", ATTENTION, 0},
+               {"head_dim", ATTENTION, ATTENTION},
+               {"v_dim", ATTENTION, 0},
+               {"window", ATTENTION, 0},
+               {"seq_q", ATTENTION, ATTENTION},
+               {"seq_kv", ATTENTION, 0},
+               {"causal", ATTENTION, 0},
+               {"bytes", MEMORY | COLLECTIVE, COLLECTIVE},
+               {"rows", MEMORY | MATRIX | LOSS, MATRIX | LOSS},
+               {"cols", MEMORY | MATRIX | LOSS, MATRIX | LOSS},
+               {"kernels", MEMORY, 0},
+               {"ranks", GROUP, GROUP},
+               {"stride", GROUP, 0},
+               {"tokens", EXCHANGE | ROUTER, EXCHANGE | ROUTER},
+               {"hidden", EXCHANGE, EXCHANGE},
+               {"topk", EXCHANGE, EXCHANGE},
+               {"experts", EXCHANGE | ROUTER, EXCHANGE | ROUTER},
+               {"elements", OPTIMIZER, OPTIMIZER},
+               {"eager", OPTIMIZER | LOSS, 0},
+               {"class", TABLE, 0},
+               {"write", TABLE, 0},
+               {"hardware", OPS_ALL, 0},
+               {"cluster", OPS_ALL, 0},
+               {"fabric", OPS_ALL, 0},
+               {"software", OPS_ALL, 0},
+               {"gpus", OPS_ALL, 0}};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static uint16_t family_of(int which) {
+    static const uint16_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
+    static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX};
+    return which < 0                     ? TABLE
+           : which < ORR_COST_FAMILY     ? kernels[which]
+           : which < ORR_COST_COLLECTIVE ? MEMORY
+           : which < ORR_COST_DISPATCH   ? COLLECTIVE
+           : which < ORR_COST_ADAM       ? EXCHANGE
+                                         : counted[which - ORR_COST_ADAM];
+}
+
+static orr_status not_taken(orr_job *job, const char *op, const char *name, uint16_t family,
+                            orr_err *err) {
+    orr_status status = orr_fail(err, ORR_E_USAGE, "cost %s does not take --%s", op, name);
+    orr_text text = orr_text_new(job->arena, 1024);
+    for (int i = 0; i < OPTIONS; i++) {
+        if (options[i].of & family) {
+            orr_text_format(&text, " --%s", options[i].name);
+        }
+    }
+    orr_hint(err, "it takes%s", orr_text_done(&text));
+    return status;
+}
+
+/* A size that is stated: whole, and not 0 where the op needs it. */
+static orr_status check_size(const orr_field *field, double value, bool needed, orr_err *err) {
+    double least = !needed ? 0 : strcmp(field->name, "ranks") == 0 ? 2 : 1;
+    double most = strcmp(field->name, "ranks") == 0 ? ORR_MAX_GPUS : field->max;
+    bool whole = field->type == ORR_FIELD_QUANTITY || value == floor(value);
+    if (whole && value >= least && value <= most) {
+        return ORR_OK;
+    }
+    return orr_fail(err, ORR_E_USAGE, "--%s must be %s between %.0f and %.0f, not %.17g",
+                    field->name, field->type == ORR_FIELD_QUANTITY ? "a number" : "a whole number",
+                    least, most, value);
+}
+
+/* Every option that is stated is one of the op (-1: of a table), in its range, and none is missing.
+ */
+orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int which, uint64_t seen,
+                                  orr_err *err) {
+    uint16_t family = family_of(which);
+    const char *what = which < 0 ? "of a table" : orr_cost_ops[which];
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+        const orr_field *field = &fields[f];
+        uint16_t of = family, needed = 0;
+        for (int i = 0; i < OPTIONS; i++) {
+            if (strcmp(options[i].name, field->name) == 0) {
+                of = options[i].of & family;
+                needed = options[i].needed & family;
+            }
+        }
+        if (!(seen >> f & 1)) {
+            if (needed) {
+                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what, field->name);
+            }
+            continue;
+        }
+        if (!of) {
+            return not_taken(job, what, field->name, family, err);
+        }
+        if (field->type == ORR_FIELD_REAL || field->type == ORR_FIELD_QUANTITY) {
+            double value = *(const double *)(const void *)((const char *)args + field->offset);
+            ORR_TRY(check_size(field, value, needed != 0, err));
+        }
+    }
+    return ORR_OK;
+}
+
+/* A product of sizes that is counted: it must be exact as a double, and fit an integer. */
+orr_status orr_cost_check_count(const char *op, const char *what, double count, orr_err *err) {
+    return count <= ORR_COST_MOST
+               ? ORR_OK
+               : orr_fail(err, ORR_E_USAGE,
+                          "cost %s: %s is %.3g, more than %.0f (2^53) cannot be priced", op, what,
+                          count, ORR_COST_MOST);
+}
+
+orr_status orr_cost_check_product(const orr_cost_args *args, int which, double batch,
+                                  orr_err *err) {
+    double count = which == ORR_COST_GROUPED ? args->groups : batch;
+    const char *op = orr_cost_ops[which], *times = which == ORR_COST_GROUPED ? "groups" : "batch";
+    char what[64];
+    const struct {
+        const char *name;
+        double elements;
+    } parts[] = {
+        {"m x n", args->m * args->n}, {"m x k", args->m * args->k}, {"n x k", args->n * args->k}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        (void)snprintf(what, sizeof what, "%s x %s", parts[i].name, times);
+        ORR_TRY(orr_cost_check_count(op, what, parts[i].elements * count, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_cost_check_attention(const orr_cost_args *args, double batch, orr_err *err) {
+    double kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
+    double width = orr_max_f64(args->head_dim, args->v_dim);
+    double keys = args->seq_kv > 0 ? args->seq_kv : args->seq_q;
+    if (fmod(args->heads, kv_heads) != 0) {
+        return orr_fail(err, ORR_E_CONFLICT, "--kv_heads %.0f does not divide --heads %.0f",
+                        kv_heads, args->heads);
+    }
+    ORR_TRY(orr_cost_check_count("attention", "batch x heads x seq_q x head_dim",
+                                 batch * args->heads * args->seq_q * width, err));
+    ORR_TRY(orr_cost_check_count("attention", "batch x kv_heads x seq_kv x head_dim",
+                                 batch * kv_heads * keys * width, err));
+    return orr_cost_check_count("attention", "seq_q x seq_kv", args->seq_q * keys, err);
+}
+
+/* m, n and k are those of the product itself, which a phase only says the role of: the two products
+ * of a backward have other ones. Attention's backward is one kernel. */
+orr_status orr_cost_check_phase(const orr_cost_args *args, int which, orr_err *err) {
+    static const char *const product[] = {"forward", "input_grad", "weight_grad"};
+    static const char *const whole[] = {"forward", "backward", "input_grad"};
+    bool one = which > ORR_COST_GROUPED; /* kernel for all gradients */
+    const char *const *list = one ? whole : product;
+    for (int i = 0; i < 3 && args->phase != NULL; i++) {
+        if (orr_name_equal(args->phase, list[i])) {
+            return ORR_OK;
+        }
+    }
+    if (args->phase == NULL) {
+        return ORR_OK;
+    }
+    orr_status status =
+        orr_fail(err, ORR_E_USAGE, "cost %s has no phase '%s'", orr_cost_ops[which], args->phase);
+    if (one) {
+        orr_hint(err, "its phases are forward and backward: one kernel gives all gradients");
+    } else {
+        orr_hint(err, "its phases are forward, input_grad and weight_grad: a backward is the last "
+                      "two, each with its own m, n and k");
+    }
+    return status;
+}
+
+orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_err *err) {
+    const char *names[ORR_DTYPE_COUNT];
+    *out = ORR_BF16;
+    for (int i = 0; i < ORR_DTYPE_COUNT; i++) {
+        names[i] = orr_dtype_name((orr_dtype)i);
+        if (args->dtype != NULL && orr_name_equal(args->dtype, names[i])) {
+            *out = (orr_dtype)i;
+            return ORR_OK;
+        }
+    }
+    if (args->dtype == NULL) {
+        return ORR_OK;
+    }
+    orr_status status = orr_fail(err, ORR_E_NAME, "unknown dtype '%s'", args->dtype);
+    int nearest = orr_name_nearest(args->dtype, names, ORR_DTYPE_COUNT);
+    orr_hint(err, "%s%s%s it may be bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4",
+             nearest < 0 ? "" : "did you mean '", nearest < 0 ? "" : names[nearest],
+             nearest < 0 ? "" : "'?");
+    return status;
+}
+
+static bool has_rate(const orr_accelerator *a, orr_dtype dtype) {
+    return a->peak_flops[dtype] > 0 || (dtype == ORR_FP8_BLOCK && a->peak_flops[ORR_FP8] > 0);
+}
+
+/* As rule NUM-01 of plans. */
+orr_status orr_cost_check_dtype(orr_job *job, const orr_accelerator *a, orr_dtype dtype,
+                                orr_err *err) {
+    if (has_rate(a, dtype)) {
+        return ORR_OK;
+    }
+    orr_status status =
+        orr_fail(err, ORR_E_INFEASIBLE, "%s has no matmuls in %s", a->name, orr_dtype_name(dtype));
+    orr_text text = orr_text_new(job->arena, 200);
+    for (int i = 0, n = 0; i < ORR_DTYPE_COUNT; i++) {
+        if (has_rate(a, (orr_dtype)i)) {
+            orr_text_format(&text, "%s%s", n++ == 0 ? "" : ", ", orr_dtype_name((orr_dtype)i));
+        }
+    }
+    orr_hint(err, "it has %s", orr_text_done(&text));
+    return status;
+}
