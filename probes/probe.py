@@ -13,35 +13,7 @@ import torch.distributed as dist
 from blocks import Block
 from measuring import DTYPES, Probe
 from megatron_stack import layer as megatron_layer
-
-
-def titan_layer(kind, split):
-    """A block of TorchTitan's Llama."""
-    from torchtitan.models.llama3.model.args import TransformerModelArgs
-    from torchtitan.models.llama3.model.model import TransformerBlock, precompute_freqs_cis
-    if kind.get("experts") or split["tp"] * split["cp"] * split["ep"] > 1:
-        raise NotImplementedError("this stack runs dense blocks that are not split")
-    args = TransformerModelArgs(dim=kind["hidden"], n_heads=kind["heads"], n_layers=1,
-                                n_kv_heads=kind.get("kv_heads", kind["heads"]),
-                                max_seq_len=split["seq"])
-    block = TransformerBlock(0, args)
-    angles = precompute_freqs_cis(kind["head_dim"], split["seq"], args.rope_theta)
-
-    class Turned(torch.nn.Module):
-        """With its table of rotations; widths of the feed-forward are the plan's."""
-
-        def __init__(self):
-            super().__init__()
-            self.block = block
-            for name, (width_in, width_out) in {
-                    "w1": (kind["hidden"], kind["ffn"]), "w2": (kind["ffn"], kind["hidden"]),
-                    "w3": (kind["hidden"], kind["ffn"])}.items():
-                setattr(block.feed_forward, name, torch.nn.Linear(width_in, width_out, bias=False))
-
-        def forward(self, x):
-            return self.block(x, angles.to(x.device), None)
-
-    return Turned()
+from titan_stack import layer as titan_layer
 
 
 def main():
