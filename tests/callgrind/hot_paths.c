@@ -3,30 +3,60 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "projection/projection.h"
+#include "base/err.h"
+#include "projection/quick.h"
 #include "schedule/schedule.h"
 
 typedef struct path {
     const char *name;
     orr_schedule_spec spec;
-    enum { BUILD, PLAY_FULL, PLAY_CUT, WORKLIST, PROJECT_COLD, PROJECT_WARM } what;
+    enum { BUILD, PLAY_FULL, PLAY_CUT, WORKLIST, PROJECT_COLD, PROJECT_WARM, SEARCH } what;
+    const char *const (*keys)[2]; /* of the plan; NULL, NULL ends them */
 } path;
+
+static const char *const llama[][2] = {{"model", "llama-3.1-405b"},
+                                       {"hardware", "h100"},
+                                       {"gpus", "1024"},
+                                       {"tp", "8"},
+                                       {"pp", "8"},
+                                       {"vpp", "8"},
+                                       {"cp", "2"},
+                                       {"mbs", "1"},
+                                       {"gbs", "512"},
+                                       {"seq", "8192"},
+                                       {"layout", "embedding,loss"},
+                                       {NULL, NULL}};
+static const char *const deepseek[][2] = {{"model", "deepseek-v3"},
+                                          {"hardware", "h100"},
+                                          {"gpus", "1024"},
+                                          {"pp", "16"},
+                                          {"ep", "64"},
+                                          {"mbs", "1"},
+                                          {"gbs", "16384"},
+                                          {"seq", "4096"},
+                                          {"recompute", "full"},
+                                          {NULL, NULL}};
 
 #define PIPE(kind_, p2p_, pp_, vpp_, m_)                                                           \
     {.kind = (kind_), .p2p = (p2p_), .pp = (pp_), .vpp = (vpp_), .micro_batches = (m_)}
 static const path paths[] = {
-    {"build_1f1b_p16_m256_blocking", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_BLOCKING, 16, 1, 256), BUILD},
+    {"build_1f1b_p16_m256_blocking", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_BLOCKING, 16, 1, 256), BUILD,
+     NULL},
     {"build_interleaved_p8_v8_m64_overlap",
-     PIPE(ORR_SCHEDULE_INTERLEAVED, ORR_P2P_OVERLAP, 8, 8, 64), BUILD},
-    {"full_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), PLAY_FULL},
-    {"cut_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), PLAY_CUT},
-    {"worklist_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), WORKLIST},
+     PIPE(ORR_SCHEDULE_INTERLEAVED, ORR_P2P_OVERLAP, 8, 8, 64), BUILD, NULL},
+    {"full_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), PLAY_FULL, NULL},
+    {"cut_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), PLAY_CUT, NULL},
+    {"worklist_1f1b_p16_m256", PIPE(ORR_SCHEDULE_1F1B, ORR_P2P_ASYNC, 16, 1, 256), WORKLIST, NULL},
     {"full_interleaved_p16_v4_m256", PIPE(ORR_SCHEDULE_INTERLEAVED, ORR_P2P_ASYNC, 16, 4, 256),
-     PLAY_FULL},
+     PLAY_FULL, NULL},
     {"cut_interleaved_p16_v4_m256", PIPE(ORR_SCHEDULE_INTERLEAVED, ORR_P2P_ASYNC, 16, 4, 256),
-     PLAY_CUT},
-    {"project_cold_405b_1024_gpus", {0}, PROJECT_COLD},
-    {"project_warm_405b_1024_gpus", {0}, PROJECT_WARM},
+     PLAY_CUT, NULL},
+    {"project_cold_405b_1024_gpus", {0}, PROJECT_COLD, llama},
+    {"project_warm_405b_1024_gpus", {0}, PROJECT_WARM, llama},
+    {"project_cold_deepseek_1024_gpus", {0}, PROJECT_COLD, deepseek},
+    {"project_warm_deepseek_1024_gpus", {0}, PROJECT_WARM, deepseek},
+    {"search_405b_1024_gpus", {0}, SEARCH, llama},
+    {"search_deepseek_1024_gpus", {0}, SEARCH, deepseek},
 };
 
 typedef struct scene {
@@ -36,8 +66,18 @@ typedef struct scene {
     const orr_order *order;
     orr_engine *engine;
     orr_resolved resolved;
+    orr_quick *quick;
     orr_status status;
 } scene;
+
+/* What a search asks of a plan that nothing rules out. */
+static orr_status evaluate(scene *s) {
+    double bound_s, need_bytes, step_s;
+    const orr_plan *plan = &s->resolved.plan;
+    ORR_TRY(orr_quick_bound(s->quick, plan, &bound_s, NULL));
+    ORR_TRY(orr_quick_need(s->quick, plan, &need_bytes, NULL));
+    return orr_quick_step(s->quick, plan, &step_s, NULL);
+}
 
 __attribute__((noinline)) void counted(scene *s);
 __attribute__((noinline)) void counted(scene *s) {
@@ -59,6 +99,7 @@ __attribute__((noinline)) void counted(scene *s) {
     case PROJECT_WARM:
         s->status = orr_project(s->engine, s->arena, &s->resolved, NULL, &projection, NULL);
         break;
+    case SEARCH: s->status = evaluate(s); break;
     }
 }
 
@@ -79,26 +120,27 @@ static void make_times(scene *s) {
 }
 
 static orr_status prepare_plan(scene *s, orr_err *err) {
-    static const char *const keys[][2] = {{"model", "llama-3.1-405b"},
-                                          {"hardware", "h100"},
-                                          {"gpus", "1024"},
-                                          {"tp", "8"},
-                                          {"pp", "8"},
-                                          {"vpp", "8"},
-                                          {"cp", "2"},
-                                          {"mbs", "1"},
-                                          {"gbs", "512"},
-                                          {"seq", "8192"},
-                                          {"layout", "embedding,loss"}};
     orr_tree *map = orr_tree_new_map(s->arena);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        orr_tree_put_text(s->arena, map, keys[i][0], keys[i][1]);
+    for (const char *const(*key)[2] = s->path->keys; (*key)[0] != NULL; key++) {
+        orr_tree_put_text(s->arena, map, (*key)[0], (*key)[1]);
     }
     s->engine = orr_engine_new();
     orr_status status = orr_plan_resolve(s->arena, map, &s->resolved, err);
     status = status != ORR_OK ? status : orr_engine_prepare(s->engine, &s->resolved, err);
     if (status == ORR_OK && s->path->what == PROJECT_WARM) {
         counted(s);
+    }
+    if (status == ORR_OK && s->path->what == SEARCH) {
+        status = orr_quick_new(s->engine, &s->resolved, 1, &s->quick, err);
+        /* it and a neighbour in turn, each known when it comes again */
+        const orr_recompute own = s->resolved.plan.recompute;
+        const orr_recompute near[] = {own, {.kind = ORR_RECOMPUTE_BLOCK, .layers = 1}};
+        for (uint32_t i = 0; i < 4 && status == ORR_OK; i++) {
+            s->resolved.plan.recompute = near[i % 2];
+            counted(s);
+            status = s->status;
+        }
+        s->resolved.plan.recompute = own;
     }
     return status;
 }
@@ -133,6 +175,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     counted(&s);
+    orr_quick_free(s.quick);
     orr_engine_free(s.engine);
     orr_arena_free(s.scratch);
     orr_arena_free(s.arena);
