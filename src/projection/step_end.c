@@ -302,7 +302,10 @@ static double expected_maximum(double n) {
  * node is part of every kernel's time. */
 double orr_step_jitter(const orr_resolved *resolved) {
     double ranks = resolved->plan.gpus, node = resolved->cluster->gpus_per_node;
-    return ranks > node ? resolved->software->straggler_frac *
+    /* what lags in one micro-batch and not in the next averages over a step's */
+    double each = resolved->software->straggler_each_frac /
+                  sqrt((double)orr_max_u32(1, resolved->plan.batch.micro_batches));
+    return ranks > node ? (resolved->software->straggler_frac + each) *
                               (expected_maximum(ranks) - expected_maximum(node))
                         : 0;
 }

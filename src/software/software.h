@@ -152,7 +152,9 @@ typedef struct orr_software {
     double accumulate_bytes;    /* unfused accumulation, per parameter and micro-batch */
     double grad_wire_bytes;     /* reduced bytes per parameter; 0: the gradient's own size */
     double straggler_frac;      /* one sd between ranks, of a step */
-    double p2p_factor;          /* multiplies the time of a blocking hop */
+    double
+        straggler_each_frac; /* the same of a micro-batch, where lags of one are not the next's */
+    double p2p_factor;       /* multiplies the time of a blocking hop */
     double nic_efficiency_frac; /* 0: the fabric's */
     double tp_fixed_s;          /* added to every TP collective */
     /* memory */

@@ -221,6 +221,8 @@ static const orr_field time_fields[] = {
     BYTES(accumulate_bytes, "0", "Unfused accumulation, per parameter and micro-batch."),
     BYTES(grad_wire_bytes, "0", "Reduced bytes per parameter; 0: the gradient's own size."),
     REAL(straggler_frac, 1, "0", "Standard deviation between ranks: all wait for the slowest."),
+    REAL(straggler_each_frac, 2, "0",
+         "The same of single micro-batches, whose lags average over those of a step."),
     REAL(p2p_factor, 10, "1", "Multiplies the time of a blocking hop."),
     REAL(nic_efficiency_frac, 2, "0", "Share of the NIC line rate; 0: the fabric's."),
     SECONDS(tp_fixed_s, "Added to every TP collective."),

@@ -70,7 +70,7 @@ static void no_step_constant(settings *s) {
     s->software->step_s = 0;
 }
 static void no_stragglers(settings *s) {
-    s->software->straggler_frac = 0;
+    s->software->straggler_frac = s->software->straggler_each_frac = 0;
 }
 
 static void burst_power(orr_calibration *c) {

@@ -105,11 +105,24 @@ static void only_a_full_pipeline_waits_for_launches(void **state) {
                 slice_with(some, "pp", "4", "zero1", "bubble_s"));
 }
 
+/* Lags that are a rank's own stay in proportion; those of single micro-batches average out. */
+static void lags_of_micro_batches_average(void **state) {
+    (void)state;
+    static const char *const own = "straggler_frac: 0.07\n  straggler_each_frac: 0",
+                             *const each = "straggler_frac: 0\n  straggler_each_frac: 0.07";
+    double own_4 = slice(own, "zero1", "jitter_s"), each_4 = slice(each, "zero1", "jitter_s");
+    assert_true(own_4 > 0 && fabs(own_4 / each_4 - 2) < 1e-6); /* four micro-batches */
+    double each_16 = slice_with(each, "gbs", "256", "zero1", "jitter_s");
+    double own_16 = slice_with(own, "gbs", "256", "zero1", "jitter_s");
+    assert_true(fabs(own_16 / each_16 - 4) < 1e-6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_pay_latency_each),
         cmocka_unit_test(gathers_of_lists_are_copied),
         cmocka_unit_test(a_step_follows_its_formats),
+        cmocka_unit_test(lags_of_micro_batches_average),
         cmocka_unit_test(only_a_full_pipeline_waits_for_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
