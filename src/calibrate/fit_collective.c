@@ -19,7 +19,8 @@ static const orr_kriging KRIGING = {.smooth = 0.3,
                                     .level = 0.05,
                                     .noise = 0.01};
 static const double ALIKE_DEVICE = 0.99, ALIKE_VERSION = 0.7, ALIKE_LIBRARY = 0.4,
-                    ALIKE_OP = 0.8;    /* a gather and a scatter run around the same ring */
+                    ALIKE_OP = 0.8; /* a gather and a scatter run around the same ring */
+static const double LEAST_BPS = 1e6;
 static const double ALIKE_LINKS = 1.1; /* bandwidths further apart are of other devices */
 
 typedef struct collective_sample {
@@ -168,7 +169,7 @@ static void fit_bins(orr_bins *bins, orr_tree *fits) {
                                                 a->link_Bps);
             const orr_parameter parameter[] = {
                 PARAMETER("start_s", start_s, 12e-6, 1e-7, 1),
-                PARAMETER("rate_Bps", Bps, 0.8 * bus_Bps, 1e6, 1e14),
+                PARAMETER("rate_Bps", Bps, orr_max_f64(LEAST_BPS, 0.8 * bus_Bps), LEAST_BPS, 1e14),
                 PARAMETER("piece_s", piece_s, 5e-6, 1e-10, 1),
             };
             const member m = {bins, message, i};

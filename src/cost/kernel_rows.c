@@ -282,7 +282,9 @@ static bool read_collective(const cells *c, orr_kernel_row *row) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(row->dtype, names[i].name) == 0) {
             row->shape.collective.op = (uint8_t)names[i].op;
-            return row->shape.collective.bytes > 0 && row->shape.collective.ranks >= 2;
+            double ranks = row->shape.collective.ranks;
+            return row->shape.collective.bytes > 0 && ranks >= 2 && ranks <= ORR_MAX_GPUS &&
+                   row->shape.collective.nodes <= ranks;
         }
     }
     return false;
