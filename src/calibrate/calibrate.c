@@ -166,17 +166,36 @@ uint32_t orr_block_of(double a, double b, double c) {
 
 /* ---- classes -------------------------------------------------------------------------------- */
 
-static const struct {
-    orr_kernel_class class;
-    size_t (*sample_bytes)(void);
-    orr_status (*fit)(orr_kernel_rows *, orr_bins *, orr_tree *, orr_err *);
-} FITS[] = {{ORR_KERNELS_GEMM, orr_gemm_sample_bytes, orr_calibrate_gemm},
-            {ORR_KERNELS_ATTENTION, orr_attention_sample_bytes, orr_calibrate_attention},
-            {ORR_KERNELS_MEMOPS, orr_memop_sample_bytes, orr_calibrate_memops},
-            {ORR_KERNELS_GROUPED_GEMM, orr_experts_sample_bytes, orr_calibrate_experts},
-            {ORR_KERNELS_MOE_FUSED, orr_experts_sample_bytes, orr_calibrate_experts},
-            {ORR_KERNELS_EP_ALLTOALL, orr_exchange_sample_bytes, orr_calibrate_exchange},
-            {ORR_KERNELS_COLLECTIVES, orr_collective_sample_bytes, orr_calibrate_collectives}};
+static const orr_fit_class *const FITS[ORR_KERNELS_COUNT] = {
+    [ORR_KERNELS_GEMM] = &orr_fit_gemm,
+    [ORR_KERNELS_ATTENTION] = &orr_fit_attention,
+    [ORR_KERNELS_MEMOPS] = &orr_fit_memops,
+    [ORR_KERNELS_GROUPED_GEMM] = &orr_fit_experts,
+    [ORR_KERNELS_MOE_FUSED] = &orr_fit_experts,
+    [ORR_KERNELS_EP_ALLTOALL] = &orr_fit_exchange,
+    [ORR_KERNELS_COLLECTIVES] = &orr_fit_collectives,
+};
+
+static orr_status fit_class(const orr_fit_class *class, orr_kernel_rows *rows, orr_bins *bins,
+                            orr_tree *fits, orr_err *err) {
+    orr_kernel_row row;
+    for (bool more = true; more;) {
+        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
+        if (more && row.time_s > 0) {
+            class->add(bins, rows->class, &row);
+        }
+    }
+    if (class->fit_all != NULL) {
+        class->fit_all(bins, fits);
+        return ORR_OK;
+    }
+    for (uint32_t i = 0; i < bins->count; i++) {
+        if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= class->least_rows) {
+            class->fit(bins, &bins->bin[i], fits);
+        }
+    }
+    return ORR_OK;
+}
 
 orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
                          const orr_calibration *names, orr_tree **file, orr_err *err) {
@@ -189,14 +208,9 @@ orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
     orr_tree_put_text(arena, out, "table", slash != NULL ? slash + 1 : path);
     orr_tree *fits = orr_tree_put(arena, out, "fits", orr_tree_new_list(arena));
     *file = out;
-    for (size_t i = 0; i < sizeof FITS / sizeof *FITS; i++) {
-        if (FITS[i].class == rows.class) {
-            return FITS[i].fit(&rows, orr_bins_new(arena, names, FITS[i].sample_bytes()), fits,
-                               err);
-        }
-    }
-    return orr_fail(err, ORR_E_NAME, "there is no fit for %s yet",
-                    orr_kernel_class_name(rows.class));
+    const orr_fit_class *class_fit = FITS[rows.class];
+    return fit_class(class_fit, &rows, orr_bins_new(arena, names, class_fit->sample_bytes), fits,
+                     err);
 }
 
 /* ---- parts ---------------------------------------------------------------------------------- */

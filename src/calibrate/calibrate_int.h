@@ -31,23 +31,15 @@ void *orr_bin_add(orr_bins *bins, orr_bin *bin); /* a zeroed sample */
 const char *orr_source_stem(orr_arena *arena, const char *source);
 uint32_t orr_block_of(double a, double b, double c);
 
-orr_status orr_calibrate_gemm(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits, orr_err *err);
-orr_status orr_calibrate_attention(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                   orr_err *err);
-orr_status orr_calibrate_memops(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                orr_err *err);
-orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                     orr_err *err);
-orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                 orr_err *err);
-orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                  orr_err *err);
-size_t orr_experts_sample_bytes(void);
-size_t orr_exchange_sample_bytes(void);
-size_t orr_gemm_sample_bytes(void);
-size_t orr_attention_sample_bytes(void);
-size_t orr_memop_sample_bytes(void);
-size_t orr_collective_sample_bytes(void);
+/* How a class is fitted: rows with a time go into bins, bins become records. */
+typedef struct orr_fit_class {
+    size_t sample_bytes, least_rows; /* of a bin */
+    void (*add)(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row);
+    void (*fit)(orr_bins *bins, const orr_bin *bin, orr_tree *fits); /* of a known device */
+    void (*fit_all)(orr_bins *bins, orr_tree *fits); /* instead, where bins need each other */
+} orr_fit_class;
+extern const orr_fit_class orr_fit_gemm, orr_fit_attention, orr_fit_memops, orr_fit_experts,
+    orr_fit_exchange, orr_fit_collectives;
 
 /* Numbers as people write them, with six digits and a unit. */
 void orr_put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds);

@@ -15,10 +15,6 @@ typedef struct attention_sample {
     orr_attention_shape shape;
 } attention_sample;
 
-size_t orr_attention_sample_bytes(void) {
-    return sizeof(attention_sample);
-}
-
 #define PARAMETER(key, member, way, from, least, most, weight)                                     \
     {.name = (key),                                                                                \
      .offset = offsetof(orr_flash_constants, member),                                              \
@@ -75,7 +71,8 @@ static bool has_windows(const orr_bin *bin) {
     return false;
 }
 
-static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
+static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    orr_arena *arena = bins->arena;
     /* kernels either leave out what a window masks or compute all of it: begin at both ends */
     static const double MASKED_STARTS[] = {3e-3, 0.9};
     orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
@@ -115,7 +112,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_tree_push(arena, fits, record);
 }
 
-static void add_row(orr_bins *bins, const orr_kernel_row *row) {
+static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    (void)class;
     if (row->stage == ORR_STAGE_BOTH || row->dtype[0] == '\0') {
         return;
     }
@@ -138,19 +136,7 @@ static void add_row(orr_bins *bins, const orr_kernel_row *row) {
     orr_attention_place(shape, sample->head.place);
 }
 
-orr_status orr_calibrate_attention(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                   orr_err *err) {
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        if (more && row.time_s > 0) {
-            add_row(bins, &row);
-        }
-    }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= LEAST_ROWS) {
-            fit_bin(bins->arena, &bins->bin[i], fits);
-        }
-    }
-    return ORR_OK;
-}
+const orr_fit_class orr_fit_attention = {.sample_bytes = sizeof(attention_sample),
+                                         .least_rows = LEAST_ROWS,
+                                         .add = add_row,
+                                         .fit = fit_bin};

@@ -36,10 +36,6 @@ typedef struct member {
     uint32_t own;
 } member;
 
-size_t orr_collective_sample_bytes(void) {
-    return sizeof(collective_sample);
-}
-
 #define PARAMETER(key, member_name, from, least, most)                                             \
     {.name = (key),                                                                                \
      .offset = offsetof(orr_message, member_name),                                                 \
@@ -191,31 +187,24 @@ static void fit_bins(orr_bins *bins, orr_tree *fits) {
     }
 }
 
-orr_status orr_calibrate_collectives(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                     orr_err *err) {
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        if (!more || !(row.time_s > 0)) {
-            continue;
-        }
-        uint32_t op = row.shape.collective.op, ranks = (uint32_t)row.shape.collective.ranks;
-        double nodes = row.shape.collective.nodes;
-        const char *hosts = orr_arena_format(bins->arena, "%.0f", nodes);
-        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, hosts, row.source, op | ranks << 8);
-        if (bin != NULL) {
-            collective_sample *sample = (collective_sample *)orr_bin_add(bins, bin);
-            *sample = (collective_sample){
-                .head = {.time_s = row.time_s,
-                         .weight = 1,
-                         .block = orr_block_of(row.shape.collective.bytes, 0, 0),
-                         .training = row.training},
-                .wire_bytes =
-                    orr_bus_factor((orr_collective)op, ranks) * row.shape.collective.bytes,
-                .nodes = nodes};
-            orr_message_place(row.shape.collective.bytes, sample->head.place);
-        }
+static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    (void)class;
+    uint32_t op = row->shape.collective.op, ranks = (uint32_t)row->shape.collective.ranks;
+    double nodes = row->shape.collective.nodes;
+    const char *hosts = orr_arena_format(bins->arena, "%.0f", nodes);
+    orr_bin *bin = orr_bin_of(bins, row->device, row->kernel, hosts, row->source, op | ranks << 8);
+    if (bin != NULL) {
+        collective_sample *sample = (collective_sample *)orr_bin_add(bins, bin);
+        *sample = (collective_sample){
+            .head = {.time_s = row->time_s,
+                     .weight = 1,
+                     .block = orr_block_of(row->shape.collective.bytes, 0, 0),
+                     .training = row->training},
+            .wire_bytes = orr_bus_factor((orr_collective)op, ranks) * row->shape.collective.bytes,
+            .nodes = nodes};
+        orr_message_place(row->shape.collective.bytes, sample->head.place);
     }
-    fit_bins(bins, fits);
-    return ORR_OK;
 }
+
+const orr_fit_class orr_fit_collectives = {
+    .sample_bytes = sizeof(collective_sample), .add = add_row, .fit_all = fit_bins};

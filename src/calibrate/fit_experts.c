@@ -22,14 +22,6 @@ typedef struct exchange_sample {
     orr_exchange_shape shape;
 } exchange_sample;
 
-size_t orr_experts_sample_bytes(void) {
-    return sizeof(experts_sample);
-}
-
-size_t orr_exchange_sample_bytes(void) {
-    return sizeof(exchange_sample);
-}
-
 #define PARAMETER(T, key, member, way, from, least, most)                                          \
     {.name = (key),                                                                                \
      .offset = offsetof(T, member),                                                                \
@@ -94,90 +86,83 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_fit_task *task, vo
     orr_tree_push(arena, fits, record);
 }
 
-orr_status orr_calibrate_experts(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                 orr_err *err) {
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        orr_dtype dtype;
-        if (!more || !(row.time_s > 0) || !orr_scheme_dtype(row.dtype, &dtype)) {
-            continue;
-        }
-        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel, row.dtype,
-                                  orr_source_stem(bins->arena, row.source), (uint32_t)dtype);
-        if (bin != NULL) {
-            orr_experts_shape shape =
-                orr_kernel_experts(&row, rows->class, orr_stored_bytes(dtype));
-            experts_sample *sample = (experts_sample *)orr_bin_add(bins, bin);
-            *sample = (experts_sample){
-                .head = {.time_s = row.time_s,
-                         .weight = row.training ? TRAINING_WEIGHT : 1,
-                         .block = orr_block_of(shape.group_bytes, shape.groups, shape.ranks),
-                         .training = row.training},
-                .shape = shape};
-            orr_experts_place(&shape, sample->head.place);
-        }
+static void add_experts(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    orr_dtype dtype;
+    if (!orr_scheme_dtype(row->dtype, &dtype)) {
+        return;
     }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        const orr_bin *bin = &bins->bin[i];
-        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS) {
-            orr_machine machine =
-                orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
-            orr_experts_constants constants = {0};
-            orr_fit_task task = {.parameter = EXPERTS_PARAMETERS,
-                                 .parameter_count =
-                                     sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
-                                 .constants_bytes = sizeof constants,
-                                 .sample_bytes = sizeof(experts_sample),
-                                 .model = experts_model,
-                                 .user = &machine,
-                                 .surface = &EXPERTS_SURFACE};
-            fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
-        }
+    orr_bin *bin = orr_bin_of(bins, row->device, row->kernel, row->dtype,
+                              orr_source_stem(bins->arena, row->source), (uint32_t)dtype);
+    if (bin == NULL) {
+        return;
     }
-    return ORR_OK;
+    orr_experts_shape shape = orr_kernel_experts(row, class, orr_stored_bytes(dtype));
+    experts_sample *sample = (experts_sample *)orr_bin_add(bins, bin);
+    *sample = (experts_sample){
+        .head = {.time_s = row->time_s,
+                 .weight = row->training ? TRAINING_WEIGHT : 1,
+                 .block = orr_block_of(shape.group_bytes, shape.groups, shape.ranks),
+                 .training = row->training},
+        .shape = shape};
+    orr_experts_place(&shape, sample->head.place);
 }
 
-orr_status orr_calibrate_exchange(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                  orr_err *err) {
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        /* a row with one leg alone is a figure of another kind */
-        if (!more || !(row.shape.exchange.dispatch_s > 0 && row.shape.exchange.combine_s > 0) ||
-            !(row.time_s > 0)) {
-            continue;
-        }
-        orr_exchange_shape shape = orr_kernel_exchange(&row);
-        orr_bin *bin = orr_bin_of(bins, row.device, row.kernel,
-                                  shape.nodes > 1 ? "across" : "inside", row.source, 0);
-        if (bin != NULL) {
-            exchange_sample *sample = (exchange_sample *)orr_bin_add(bins, bin);
-            *sample = (exchange_sample){
-                .head = {.time_s = row.time_s,
-                         .weight = row.training ? TRAINING_WEIGHT : 1,
-                         .block = orr_block_of(orr_block_of(shape.hidden, shape.topk, shape.tokens),
-                                               orr_block_of(shape.ranks, shape.nodes, shape.units),
-                                               shape.experts),
-                         .training = row.training},
-                .shape = shape};
-            orr_exchange_place(&shape, sample->head.place);
-        }
-    }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        const orr_bin *bin = &bins->bin[i];
-        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS) {
-            orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
-            orr_exchange_constants constants = {0};
-            orr_fit_task task = {.parameter = EXCHANGE_PARAMETERS,
-                                 .parameter_count =
-                                     sizeof EXCHANGE_PARAMETERS / sizeof *EXCHANGE_PARAMETERS,
-                                 .constants_bytes = sizeof constants,
-                                 .sample_bytes = sizeof(exchange_sample),
-                                 .model = exchange_model,
-                                 .surface = &EXCHANGE_SURFACE};
-            fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
-        }
-    }
-    return ORR_OK;
+static void fit_experts(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    orr_machine machine = orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
+    orr_experts_constants constants = {0};
+    orr_fit_task task = {.parameter = EXPERTS_PARAMETERS,
+                         .parameter_count = sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
+                         .constants_bytes = sizeof constants,
+                         .sample_bytes = sizeof(experts_sample),
+                         .model = experts_model,
+                         .user = &machine,
+                         .surface = &EXPERTS_SURFACE};
+    fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
 }
+
+const orr_fit_class orr_fit_experts = {.sample_bytes = sizeof(experts_sample),
+                                       .least_rows = LEAST_ROWS,
+                                       .add = add_experts,
+                                       .fit = fit_experts};
+
+static void add_exchange(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    (void)class;
+    /* a row with one leg alone is a figure of another kind */
+    if (!(row->shape.exchange.dispatch_s > 0 && row->shape.exchange.combine_s > 0)) {
+        return;
+    }
+    orr_exchange_shape shape = orr_kernel_exchange(row);
+    orr_bin *bin = orr_bin_of(bins, row->device, row->kernel, shape.nodes > 1 ? "across" : "inside",
+                              row->source, 0);
+    if (bin == NULL) {
+        return;
+    }
+    exchange_sample *sample = (exchange_sample *)orr_bin_add(bins, bin);
+    *sample = (exchange_sample){
+        .head = {.time_s = row->time_s,
+                 .weight = row->training ? TRAINING_WEIGHT : 1,
+                 .block = orr_block_of(orr_block_of(shape.hidden, shape.topk, shape.tokens),
+                                       orr_block_of(shape.ranks, shape.nodes, shape.units),
+                                       shape.experts),
+                 .training = row->training},
+        .shape = shape};
+    orr_exchange_place(&shape, sample->head.place);
+}
+
+static void fit_exchange(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
+    orr_exchange_constants constants = {0};
+    orr_fit_task task = {.parameter = EXCHANGE_PARAMETERS,
+                         .parameter_count =
+                             sizeof EXCHANGE_PARAMETERS / sizeof *EXCHANGE_PARAMETERS,
+                         .constants_bytes = sizeof constants,
+                         .sample_bytes = sizeof(exchange_sample),
+                         .model = exchange_model,
+                         .surface = &EXCHANGE_SURFACE};
+    fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
+}
+
+const orr_fit_class orr_fit_exchange = {.sample_bytes = sizeof(exchange_sample),
+                                        .least_rows = LEAST_ROWS,
+                                        .add = add_exchange,
+                                        .fit = fit_exchange};

@@ -74,10 +74,6 @@ static double gemm_model(const void *constants, const void *sample, const void *
                            &((const gemm_sample *)sample)->shape, ORR_POWER_BENCHMARK);
 }
 
-size_t orr_gemm_sample_bytes(void) {
-    return sizeof(gemm_sample);
-}
-
 /* Parameters of a bin; without a quantising kernel in the time, its parameter is left out. NVIDIA's
  * tables time it with every low-precision product, AMD's tuners do not. */
 static uint32_t bin_parameters(orr_parameter out[PARAMETERS], const orr_bin *bin,
@@ -145,7 +141,8 @@ static bool is_richest(const orr_bins *bins, const orr_bin *bin) {
     return true;
 }
 
-static void add_row(orr_bins *bins, const orr_kernel_row *row) {
+static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    (void)class;
     orr_dtype dtype;
     if (!orr_scheme_dtype(row->dtype, &dtype)) {
         return;
@@ -174,20 +171,11 @@ static void add_row(orr_bins *bins, const orr_kernel_row *row) {
     orr_gemm_place(&sample->shape, sample->head.place);
 }
 
-orr_status orr_calibrate_gemm(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits, orr_err *err) {
-    enum { LEAST_ROWS = 100 };
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        if (more && row.time_s > 0) {
-            add_row(bins, &row);
-        }
+static void fit_richest(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    if (is_richest(bins, bin)) {
+        fit_bin(bins->arena, bin, fits);
     }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        const orr_bin *bin = &bins->bin[i];
-        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS && is_richest(bins, bin)) {
-            fit_bin(bins->arena, bin, fits);
-        }
-    }
-    return ORR_OK;
 }
+
+const orr_fit_class orr_fit_gemm = {
+    .sample_bytes = sizeof(gemm_sample), .least_rows = 100, .add = add_row, .fit = fit_richest};

@@ -14,10 +14,6 @@ typedef struct memop_sample {
     double bytes, rows;
 } memop_sample;
 
-size_t orr_memop_sample_bytes(void) {
-    return sizeof(memop_sample);
-}
-
 #define PARAMETER(key, member, way, from, least, most, weight)                                     \
     {.name = (key),                                                                                \
      .offset = offsetof(orr_stream_constants, member),                                             \
@@ -40,7 +36,8 @@ static double memop_model(const void *constants, const void *sample, const void 
                              s->bytes, s->rows);
 }
 
-static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
+static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    orr_arena *arena = bins->arena;
     orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
     orr_fit_task task = {.parameter = PARAMETERS,
                          .parameter_count = sizeof PARAMETERS / sizeof *PARAMETERS,
@@ -62,31 +59,23 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_tree_push(arena, fits, record);
 }
 
-orr_status orr_calibrate_memops(orr_kernel_rows *rows, orr_bins *bins, orr_tree *fits,
-                                orr_err *err) {
-    orr_kernel_row row;
-    for (bool more = true; more;) {
-        ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
-        orr_bin *bin = more && row.time_s > 0
-                           ? orr_bin_of(bins, row.device, row.kernel, "",
-                                        orr_source_stem(bins->arena, row.source), 0)
-                           : NULL;
-        if (bin != NULL) {
-            memop_sample *sample = (memop_sample *)orr_bin_add(bins, bin);
-            *sample = (memop_sample){
-                .head = {.time_s = row.time_s,
-                         .weight = row.training ? TRAINING_WEIGHT : 1,
-                         .block = orr_block_of(row.shape.memop.rows, row.shape.memop.columns, 0),
-                         .training = row.training},
-                .bytes = row.shape.memop.bytes,
-                .rows = row.shape.memop.rows};
-            orr_stream_place(sample->bytes, sample->rows, sample->head.place);
-        }
+static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
+    (void)class;
+    orr_bin *bin = orr_bin_of(bins, row->device, row->kernel, "",
+                              orr_source_stem(bins->arena, row->source), 0);
+    if (bin == NULL) {
+        return;
     }
-    for (uint32_t i = 0; i < bins->count; i++) {
-        if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= LEAST_ROWS) {
-            fit_bin(bins->arena, &bins->bin[i], fits);
-        }
-    }
-    return ORR_OK;
+    memop_sample *sample = (memop_sample *)orr_bin_add(bins, bin);
+    *sample = (memop_sample){
+        .head = {.time_s = row->time_s,
+                 .weight = row->training ? TRAINING_WEIGHT : 1,
+                 .block = orr_block_of(row->shape.memop.rows, row->shape.memop.columns, 0),
+                 .training = row->training},
+        .bytes = row->shape.memop.bytes,
+        .rows = row->shape.memop.rows};
+    orr_stream_place(sample->bytes, sample->rows, sample->head.place);
 }
+
+const orr_fit_class orr_fit_memops = {
+    .sample_bytes = sizeof(memop_sample), .least_rows = LEAST_ROWS, .add = add_row, .fit = fit_bin};
