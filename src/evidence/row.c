@@ -56,7 +56,7 @@ static const orr_field fields[] = {
      .min = 1e-6,
      .max = 1e12,
      .unit = "us",
-     .doc = "median of the repetitions, microseconds"},
+     .doc = "median of the repetitions, or their mean without stalls, microseconds"},
     SIZE(spread, "one standard deviation of the repetitions, relative"),
     SIZE(samples, "repetitions"),
     {.name = "causal",
