@@ -10,6 +10,7 @@
 
 struct orr_ctx {
     orr_engine *engine;
+    uint32_t depth; /* calls that run: some ask for others */
     orr_progress_fn progress;
     void *progress_user;
 };

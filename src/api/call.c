@@ -58,6 +58,8 @@ static orr_status unknown_command(const char *name, orr_err *err) {
     return status;
 }
 
+enum { MOST_KEPT_BYTES = 64 << 20 }; /* of each sort, from call to call */
+
 /* Every argument must be a field of the command. */
 static orr_status check_arguments(const orr_job *job, orr_err *err) {
     orr_tree *fields = orr_command_fields(job->arena, job->command);
@@ -142,7 +144,14 @@ orr_status orr_call(orr_ctx *ctx, const char *name, const orr_tree *args, orr_ar
                    .result = orr_tree_new_map(arena),
                    .warnings = orr_tree_new_list(arena)};
     ORR_TRY(check_arguments(&job, err));
-    ORR_TRY(command->run(&job, err));
-    *result = envelope(&job);
-    return ORR_OK;
+    ctx->depth++;
+    orr_status status = command->run(&job, err);
+    ctx->depth--;
+    if (status == ORR_OK) {
+        *result = envelope(&job);
+    }
+    if (ctx->depth == 0) { /* what one plan leaves another may use, but a server runs on */
+        orr_engine_forget(ctx->engine, MOST_KEPT_BYTES);
+    }
+    return status;
 }

@@ -10,6 +10,7 @@ orr_engine *orr_engine_new(void) {
     orr_engine *engine = (orr_engine *)orr_alloc(sizeof *engine);
     engine->arena = orr_arena_new();
     engine->prices = orr_arena_new();
+    engine->machines = orr_arena_new();
     engine->scratch = orr_arena_new();
     engine->played = orr_arena_new();
     engine->linker = orr_linker_new();
@@ -34,6 +35,16 @@ void orr_engine_trim(orr_engine *engine, size_t most_bytes) {
     }
 }
 
+void orr_engine_forget(orr_engine *engine, size_t most_bytes) {
+    bool many_machines = orr_arena_used(engine->machines) > most_bytes;
+    orr_engine_trim(engine, many_machines ? 0 : most_bytes);
+    if (many_machines) {
+        orr_map_release(&engine->tables);
+        orr_arena_free(engine->machines);
+        engine->machines = orr_arena_new();
+    }
+}
+
 orr_engine *orr_engine_twin(const orr_engine *engine) {
     orr_engine *twin = orr_engine_with(engine->calibration);
     twin->evidence = engine->evidence;
@@ -52,6 +63,7 @@ void orr_engine_free(orr_engine *engine) {
     orr_arena_free(engine->scratch);
     orr_arena_free(engine->played);
     orr_arena_free(engine->prices);
+    orr_arena_free(engine->machines);
     orr_arena_free(engine->arena);
     orr_release(engine);
 }
@@ -123,9 +135,9 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
     key.evidence = orr_engine_evidence_for(engine, cluster);
     void *known = orr_map_get(&engine->tables, &key, sizeof key);
     if (known == NULL) {
-        orr_software *profile = ORR_NEW(engine->arena, orr_software);
+        orr_software *profile = ORR_NEW(engine->machines, orr_software);
         *profile = *software;
-        profile->name = orr_arena_text(engine->arena, software->name);
+        profile->name = orr_arena_text(engine->machines, software->name);
         profile->source = "";
         profile->evidence = NULL;
         const orr_cost_table *made = NULL;
@@ -134,14 +146,14 @@ orr_status orr_engine_table(orr_engine *engine, const orr_cluster *cluster,
             ORR_TRY(orr_calibration_builtin(engine->arena, &builtin, err));
             engine->calibration = builtin;
         }
-        ORR_TRY(orr_cost_table_of(engine->arena, engine->calibration,
-                                  keep_cluster(engine->arena, cluster), profile, &made, err));
+        ORR_TRY(orr_cost_table_of(engine->machines, engine->calibration,
+                                  keep_cluster(engine->machines, cluster), profile, &made, err));
         if (key.evidence != NULL) {
-            made = orr_cost_table_measured(engine->arena, made, key.evidence);
+            made = orr_cost_table_measured(engine->machines, made, key.evidence);
         }
-        const orr_cost_table **slot = ORR_NEW(engine->arena, const orr_cost_table *);
+        const orr_cost_table **slot = ORR_NEW(engine->machines, const orr_cost_table *);
         *slot = made;
-        orr_map_put(&engine->tables, engine->arena, &key, sizeof key, slot);
+        orr_map_put(&engine->tables, engine->machines, &key, sizeof key, slot);
         known = slot;
     }
     *out = *(const orr_cost_table *const *)known;

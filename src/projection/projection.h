@@ -56,6 +56,8 @@ orr_engine *orr_engine_twin(const orr_engine *engine);
 
 /* Forgets memoised orders when they take more bytes than this, and objects with their prices. */
 void orr_engine_trim(orr_engine *engine, size_t most_bytes);
+/* The same, and price lists too: for servers. No orr_quick of the engine may be alive. */
+void orr_engine_forget(orr_engine *engine, size_t most_bytes);
 
 /* Reads the calibrations of a machine and a software profile, which the first projection would
  * otherwise do: inputs are then parsed, and what follows is computing. */

@@ -28,9 +28,10 @@ typedef struct orr_free_play {
 } orr_free_play;
 
 struct orr_engine {
-    orr_arena *arena;  /* what is cached for good */
-    orr_arena *prices; /* of objects, and their times */
-    uint32_t trims;    /* how often objects and prices were forgotten */
+    orr_arena *arena;    /* what is cached for good */
+    orr_arena *machines; /* price lists and their inputs */
+    orr_arena *prices;   /* of objects, and their times */
+    uint32_t trims;      /* how often objects and prices were forgotten */
     orr_linker *linker;
     const orr_calibration *calibration; /* NULL until the first price list */
     const orr_residuals *residuals;     /* NULL until the first projection */

@@ -210,6 +210,41 @@ static void quick_is_the_projection(void **state) {
     }
 }
 
+/* Whether an engine remembers objects, orders and price lists does not show in what it says. */
+static void forgetful_engines_say_the_same(void **state) {
+    (void)state;
+    orr_rng rng = {19};
+    for (int i = 0; i < WORKLOADS; i++) {
+        orr_arena *arena = orr_arena_new(), *work = orr_arena_new();
+        orr_tune_request request = {0};
+        tune_space space;
+        orr_err err = {0};
+        make_space(arena, &workloads[i], &request, &space);
+        orr_engine *engine = orr_engine_new();
+        for (int k = 0; k < DRAWS / 10; k++) {
+            const tune_family *family;
+            const tune_pipe *pipe;
+            orr_projection first, second;
+            orr_resolved r = space.world[0].base;
+            if (!draw(&space, &rng, &family, &pipe, &r.plan) || !is_short(&r.plan)) {
+                continue;
+            }
+            orr_arena_reset(work);
+            assert_int_equal(orr_project(engine, work, &r, NULL, &first, &err), ORR_OK);
+            orr_engine_forget(engine, 0);
+            assert_int_equal(orr_project(engine, work, &r, NULL, &second, &err), ORR_OK);
+            assert_true(first.step_s == second.step_s && first.low == second.low);
+            assert_memory_equal(&first.memory.worst, &second.memory.worst,
+                                sizeof first.memory.worst);
+            assert_memory_equal(first.slice_s, second.slice_s, sizeof first.slice_s);
+        }
+        orr_engine_free(engine);
+        tune_space_release(&space);
+        orr_arena_free(work);
+        orr_arena_free(arena);
+    }
+}
+
 /* The keys of a plan of the space resolve to that plan. */
 static void plans_are_what_their_keys_say(void **state) {
     (void)state;
@@ -415,6 +450,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_is_the_projection),
         cmocka_unit_test(neighbours_are_projections),
+        cmocka_unit_test(forgetful_engines_say_the_same),
         cmocka_unit_test(plans_are_what_their_keys_say),
         cmocka_unit_test(the_count_is_that_of_legal_plans),
         cmocka_unit_test(no_legal_split_is_missed),
