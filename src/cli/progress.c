@@ -42,10 +42,12 @@ static bool on_progress(void *user, const char *what, double done, double total)
     if (is_due(at_s) && total > 0) {
         double spent_s = at_s - shown.start_s;
         double rate = spent_s > 0 ? done / spent_s : 0;
-        double left_s = rate > 0 ? (total - done) / rate : 0;
-        fprintf(stderr, "%s%s: %.0f of %.0f (%.0f %%), %.3g a second, about %.0f s left%s",
-                shown.terminal ? "\r\033[K" : "orrery: ", what, done, total, 100 * done / total,
-                rate, left_s, shown.terminal ? "" : "\n");
+        fprintf(stderr, "%s%s: %.0f of %.0f (%.0f %%)",
+                shown.terminal ? "\r\033[K" : "orrery: ", what, done, total, 100 * done / total);
+        if (rate > 0) {
+            fprintf(stderr, ", %.3g a second, about %.0f s left", rate, (total - done) / rate);
+        }
+        fputs(shown.terminal ? "" : "\n", stderr);
         shown.shown_s = at_s;
         shown.drawn = shown.terminal;
     }
