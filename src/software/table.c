@@ -209,9 +209,9 @@ static const orr_field time_fields[] = {
     BYTES(optimizer_shard_bytes, "0", "Traffic of the step per parameter of the local shard."),
     BYTES(optimizer_local_bytes, "0", "And per local parameter: norm, zeroing."),
     REAL(
-        adam8bit_cycles, 1e4, "5.75",
+        adam8bit_cycles, 1e4, "0",
         "Cycles of an SM or CU per parameter of a step whose 8-bit moments are looked up in a code "
-        "book; as usual: 47 ms for 1e9 parameters on a V100 (arXiv 2110.02861)."),
+        "book."),
     BYTES(gather_copy_bytes, "0",
           "Traffic of copies into and out of the buffers of a parameter gather, per local "
           "parameter."),
