@@ -73,13 +73,17 @@ static void judge(tally *t, orr_kernel_pricer *pricer, orr_kernel_class class,
     if (gap == ORR_GAP_NONE && !(row->time_s > 0)) {
         gap = ORR_GAP_TIME;
     }
+    float error = (float)(time / row->time_s - 1);
+    if (gap == ORR_GAP_NONE && !isfinite(error)) {
+        gap = ORR_GAP_RANGE;
+    }
     j->gap = (uint8_t)gap;
     if (gap != ORR_GAP_NONE) {
         return;
     }
     double half = HALF_90 * relerr;
     j->priced = 1;
-    j->error = (float)(time / row->time_s - 1);
+    j->error = error;
     j->half = (float)half;
     j->covered = row->time_s >= time * (1 - half) && row->time_s <= time * (1 + half);
 }
