@@ -48,7 +48,7 @@ SAME = 1e-4  # of the loss, between one and two ranks
 BUCKET_BYTES = 25 << 20  # of DDP
 TURNS = 3  # layers of a kind that take turns being measured
 REPEATS, STEPS = 16, 3  # of what is measured; steps of a repetition
-WARM_UP = 2  # steps ahead of each repetition
+WARM_UP = (2, 1)  # steps ahead of the first repetition, and of each later one
 HEAP_BYTES = 1 << 30  # touched ahead of all, so that no step waits for new pages
 LIMIT_S = 240  # of one case
 # what PyTorch does here, said to the projection: kernels one after the other; {exposed}: measured
@@ -319,7 +319,7 @@ def worker(options):
         ranks = rank.ranks
         measured = rank.measure()
         for one in task["steps"]:
-            own = [rank.steps(one["gbs"], WARM_UP) for _ in range(task["repetitions"])]
+            own = [rank.steps(one["gbs"], WARM_UP[min(i, 1)]) for i in range(task["repetitions"])]
             put(f"{one['answer']}.{options.worker}", {**measured, "steps": own})
     if ranks > 1:
         dist.destroy_process_group()
