@@ -62,6 +62,11 @@ static orr_status fit_kernels(orr_job *job, const calibrate_args *args, orr_err 
     ORR_TRY(orr_calibration_builtin(job->arena, &names, err));
     ORR_TRY(orr_calibrate(job->arena, args->kernels, NULL, names, &file, err));
     job->result = file;
+    if (orr_tree_size(orr_tree_get(file, "fits")) == 0) {
+        orr_job_warn(job, "nothing_fitted", "kernels",
+                     "%s: nothing was fitted: no device and source in it has enough priced rows",
+                     args->kernels);
+    }
     if (args->write == NULL) {
         return ORR_OK;
     }

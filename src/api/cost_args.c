@@ -221,21 +221,35 @@ static uint16_t family_of(int which) {
                                          : counted[which - ORR_COST_ADAM];
 }
 
+/* An option's name as a command line writes it. */
+static const char *option_name(orr_arena *arena, const char *name) {
+    char *text = orr_arena_text(arena, name);
+    for (char *p = text; *p != '\0'; p++) {
+        *p = *p == '_' ? '-' : *p;
+    }
+    return text;
+}
+
 static orr_status not_taken(orr_job *job, const char *op, const char *name, uint16_t family,
                             orr_err *err) {
-    orr_status status = orr_fail(err, ORR_E_USAGE, "cost %s does not take --%s", op, name);
+    orr_status status =
+        orr_fail(err, ORR_E_USAGE, "cost %s does not take --%s", op, option_name(job->arena, name));
     orr_text text = orr_text_new(job->arena, 1024);
     for (int i = 0; i < OPTIONS; i++) {
         if (options[i].of & family) {
-            orr_text_format(&text, " --%s", options[i].name);
+            orr_text_format(&text, " --%s", option_name(job->arena, options[i].name));
         }
+    }
+    if (family != TABLE) {
+        orr_text_add(&text, " --evidence --evidence-use --evidence-accept");
     }
     orr_hint(err, "it takes%s", orr_text_done(&text));
     return status;
 }
 
 /* A size that is stated: whole, and not 0 where the op needs it. */
-static orr_status check_size(const orr_field *field, double value, bool needed, orr_err *err) {
+static orr_status check_size(orr_job *job, const orr_field *field, double value, bool needed,
+                             orr_err *err) {
     double least = !needed ? 0 : strcmp(field->name, "ranks") == 0 ? 2 : 1;
     double most = strcmp(field->name, "ranks") == 0 ? ORR_MAX_GPUS : field->max;
     bool whole = field->type == ORR_FIELD_QUANTITY || value == floor(value);
@@ -243,8 +257,9 @@ static orr_status check_size(const orr_field *field, double value, bool needed, 
         return ORR_OK;
     }
     return orr_fail(err, ORR_E_USAGE, "--%s must be %s between %.0f and %.0f, not %.17g",
-                    field->name, field->type == ORR_FIELD_QUANTITY ? "a number" : "a whole number",
-                    least, most, value);
+                    option_name(job->arena, field->name),
+                    field->type == ORR_FIELD_QUANTITY ? "a number" : "a whole number", least, most,
+                    value);
 }
 
 /* Every option that is stated is one of the op (-1: of a table), in its range, and none is missing.
@@ -264,7 +279,8 @@ orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int w
         }
         if (!(seen >> f & 1)) {
             if (needed) {
-                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what, field->name);
+                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what,
+                                option_name(job->arena, field->name));
             }
             continue;
         }
@@ -273,7 +289,7 @@ orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int w
         }
         if (field->type == ORR_FIELD_REAL || field->type == ORR_FIELD_QUANTITY) {
             double value = *(const double *)(const void *)((const char *)args + field->offset);
-            ORR_TRY(check_size(field, value, needed != 0, err));
+            ORR_TRY(check_size(job, field, value, needed != 0, err));
         }
     }
     return ORR_OK;
@@ -310,7 +326,7 @@ orr_status orr_cost_check_attention(const orr_cost_args *args, double batch, orr
     double width = orr_max_f64(args->head_dim, args->v_dim);
     double keys = args->seq_kv > 0 ? args->seq_kv : args->seq_q;
     if (fmod(args->heads, kv_heads) != 0) {
-        return orr_fail(err, ORR_E_CONFLICT, "--kv_heads %.0f does not divide --heads %.0f",
+        return orr_fail(err, ORR_E_CONFLICT, "--kv-heads %.0f does not divide --heads %.0f",
                         kv_heads, args->heads);
     }
     ORR_TRY(orr_cost_check_count("attention", "batch x heads x seq_q x head_dim",

@@ -35,6 +35,11 @@ static orr_status kernel_row(orr_job *job, const orr_cost_args *args, int which,
     orr_tree_put_text(job->arena, row, "op", memory ? "memory" : orr_cost_ops[which]);
     if (memory) {
         double bytes = args->bytes;
+        if (bytes > 0 && (args->rows > 0 || args->cols > 0)) {
+            return orr_fail(err, ORR_E_CONFLICT,
+                            "cost %s takes --bytes, or --rows and --cols, not both",
+                            orr_cost_ops[which]);
+        }
         if (!(bytes > 0) && args->rows > 0 && args->cols > 0) {
             static const double ELEMENT_BYTES = 2, PASSES = 2;
             bytes = PASSES * ELEMENT_BYTES * args->rows * args->cols;

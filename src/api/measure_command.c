@@ -14,7 +14,7 @@
 static const double MOST_HARNESS_FRAC = 0.01; /* of what is measured */
 
 typedef struct measure_args {
-    const char *plan, *back_end, *options, *write, *device;
+    const char *plan, *hardware, *cluster, *back_end, *options, *write, *device;
     uint32_t gpus, repeats, parts;
     double limit_s, sweep_bytes;
     bool dry_run;
@@ -27,6 +27,16 @@ static const orr_field fields[] = {
      .offset = offsetof(measure_args, plan),
      .fallback = "",
      .doc = "target plan: launch script or plan file"},
+    {.name = "hardware",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(measure_args, hardware),
+     .fallback = "",
+     .doc = "accelerator of the target; default: the plan file's, which scripts do not state"},
+    {.name = "cluster",
+     .type = ORR_FIELD_TEXT,
+     .offset = offsetof(measure_args, cluster),
+     .fallback = "",
+     .doc = "node type of the target; default: the plan file's, or the accelerator's usual one"},
     {.name = "gpus",
      .type = ORR_FIELD_U32,
      .offset = offsetof(measure_args, gpus),
@@ -43,7 +53,9 @@ static const orr_field fields[] = {
      .type = ORR_FIELD_TEXT,
      .offset = offsetof(measure_args, back_end),
      .fallback = "cpu",
-     .doc = "null (the harness alone), replay (recorded evidence), cpu, or the path of a module"},
+     .doc =
+         "cpu, cuda, hip, replay (recorded evidence), null (the harness alone), or the path of a "
+         "module"},
     {.name = "back_end_options",
      .type = ORR_FIELD_TEXT,
      .offset = offsetof(measure_args, options),
@@ -97,11 +109,20 @@ orr_tree *orr_measure_fields(orr_arena *arena) {
     return orr_schema_fields(&schema, arena);
 }
 
-static orr_status read_plan(orr_job *job, const char *path, orr_resolved **out, orr_err *err) {
+static orr_status read_plan(orr_job *job, const measure_args *args, orr_resolved **out,
+                            orr_err *err) {
     orr_import import = {0};
     orr_resolved *resolved = ORR_NEW(job->arena, orr_resolved);
-    ORR_TRY(orr_import_file(job->arena, path, &import, err));
-    ORR_TRY(orr_plan_resolve(job->arena, import.keys, resolved, err));
+    ORR_TRY(orr_import_file(job->arena, args->plan, &import, err));
+    orr_tree *stated = orr_tree_new_map(job->arena);
+    if (args->hardware != NULL) {
+        orr_tree_put_text(job->arena, stated, "hardware", args->hardware);
+    }
+    if (args->cluster != NULL) {
+        orr_tree_put_text(job->arena, stated, "cluster", args->cluster);
+    }
+    const orr_tree *keys = orr_plan_merge(job->arena, import.keys, stated);
+    ORR_TRY(orr_plan_resolve(job->arena, keys, resolved, err));
     orr_violation violation[ORR_MAX_VIOLATIONS];
     uint32_t count = orr_plan_check(job->arena, resolved, violation);
     for (uint32_t i = 0; i < count; i++) {
@@ -207,6 +228,15 @@ static orr_status measure(orr_job *job, const measure_args *args, const orr_scop
     }
     const char *device = args->device != NULL ? args->device : target->cluster->accelerator->name;
     bool replayed = strcmp(request.backend->name, "replay") == 0;
+    bool elsewhere =
+        strcmp(request.backend->name, "cpu") == 0 || strcmp(request.backend->name, "null") == 0;
+    if (elsewhere && args->device == NULL &&
+        target->cluster->accelerator->vendor != ORR_VENDOR_OTHER) {
+        orr_job_warn(job, "measure-device", "device",
+                     "times of the %s back end were written as those of %s: a projection would "
+                     "take them for it; --device NAME says what ran",
+                     request.backend->name, device);
+    }
     orr_evidence_identity identity = {.device = replayed ? result.identity.device : device,
                                       .device_detail = result.identity.device,
                                       .software = target->software->name,
@@ -258,7 +288,7 @@ orr_status orr_command_measure(orr_job *job, orr_err *err) {
         return orr_fail(err, ORR_E_USAGE, "measure needs --plan FILE, the target");
     }
     orr_resolved *target = NULL;
-    ORR_TRY(read_plan(job, args.plan, &target, err));
+    ORR_TRY(read_plan(job, &args, &target, err));
     orr_scope scope;
     orr_scope_of(job->arena, target, args.gpus, &scope);
     (void)orr_tree_put(job->arena, job->result, "scope", orr_scope_write(job->arena, &scope));

@@ -43,6 +43,21 @@ const char *orr_kernel_class_name(orr_kernel_class class) {
     return class < ORR_KERNELS_COUNT ? CLASSES[class] : "unknown";
 }
 
+static bool is_needed(orr_kernel_class class, int column, bool timed) {
+    return column == DEVICE || column == DTYPE || (timed && (column == SOURCE || column == TIME)) ||
+           (column >= FIRST && (NEEDED[class] >> (column - FIRST) & 1));
+}
+
+static bool has_columns(const orr_csv *csv, orr_kernel_class class) {
+    for (int i = 0; i < 16; i++) {
+        if (is_needed(class, i, false) && orr_csv_find(csv, COLUMNS[class][i]) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of the class named, else of the one whose mark or whose columns the header has. */
 static orr_status find_class(const orr_csv *csv, const char *path, const char *name,
                              orr_kernel_class *out, orr_err *err) {
     for (int i = 0; i < ORR_KERNELS_COUNT; i++) {
@@ -54,7 +69,16 @@ static orr_status find_class(const orr_csv *csv, const char *path, const char *n
     if (name != NULL) {
         return orr_fail(err, ORR_E_NAME, "unknown class of kernels \"%s\"", name);
     }
-    return orr_fail(err, ORR_E_SCHEMA, "%s has the columns of no class of kernels", path);
+    for (int i = 0; i < ORR_KERNELS_COUNT; i++) {
+        if (has_columns(csv, (orr_kernel_class)i)) {
+            *out = (orr_kernel_class)i;
+            return ORR_OK;
+        }
+    }
+    (void)orr_fail(err, ORR_E_SCHEMA, "%s has the columns of no class of kernels", path);
+    orr_hint(err, "a header such as gpu,dtype,m,n,k is of products; --class NAME says which "
+                  "columns its tables need");
+    return ORR_E_SCHEMA;
 }
 
 orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *class, bool timed,
@@ -67,9 +91,7 @@ orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *
     for (int i = 0; i < 16; i++) {
         const char *name = COLUMNS[out->class][i];
         out->column[i] = name == NULL ? -1 : orr_csv_find(out->csv, name);
-        bool needed = i == DEVICE || i == DTYPE || (timed && (i == SOURCE || i == TIME)) ||
-                      (i >= FIRST && (NEEDED[out->class] >> (i - FIRST) & 1));
-        if (needed && out->column[i] < 0) {
+        if (is_needed(out->class, i, timed) && out->column[i] < 0) {
             return orr_fail(err, ORR_E_SCHEMA, "%s: a table of %s needs the column \"%s\"", path,
                             CLASSES[out->class], name);
         }

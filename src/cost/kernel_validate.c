@@ -96,7 +96,12 @@ static int by_value(const void *a, const void *b) {
 }
 
 static double quantile(const float *sorted, size_t count, double share) {
-    return count == 0 ? 0 : (double)sorted[(size_t)(share * (double)(count - 1) + 0.5)];
+    if (count == 0) {
+        return 0;
+    }
+    double at = share * (double)(count - 1);
+    size_t low = (size_t)at, high = low + 1 < count ? low + 1 : low;
+    return (double)sorted[low] + (at - (double)low) * ((double)sorted[high] - (double)sorted[low]);
 }
 
 static double rounded(double value) {

@@ -141,8 +141,12 @@ const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *ke
         if (key->kind < ORR_EVIDENCE_LAYER) {
             orr_text_format(&text, " %s", orr_dtype_name((orr_dtype)key->dtype));
         }
+        bool product = key->kind == ORR_OP_GEMM || key->kind == ORR_OP_GROUPED_GEMM;
         orr_text_format(&text, " %s",
-                        orr_evidence_phases[key->phase == ORR_EVIDENCE_ANY ? 0 : key->phase + 1]);
+                        key->phase == ORR_EVIDENCE_ANY ? orr_evidence_phases[0]
+                        : key->phase == ORR_PHASE_INPUT_GRAD && !product
+                            ? "backward"
+                            : orr_evidence_phases[key->phase + 1]);
     }
     for (int d = 0; d < ORR_EVIDENCE_DIMS && orr_evidence_dims[key->kind][d] != NULL; d++) {
         bool plain = d > 2 && key->dim[d] <= (key->kind == ORR_OP_ATTENTION ? 0 : 1);

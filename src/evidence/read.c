@@ -308,6 +308,16 @@ static orr_status check_any(const orr_evidence_draft *draft, orr_err *err) {
         orr_hint(err, "--evidence-accept software takes it all the same");
         return status;
     }
+    for (uint32_t i = 0; i < draft->set->file_count; i++) {
+        const orr_evidence_file *file = &draft->set->file[i];
+        const orr_tree *gap = orr_tree_at(file->gaps, 0);
+        if (file->missing > 0) {
+            return orr_fail(
+                err, ORR_E_CONFLICT, "%s holds no record: %u could not be measured, first %s: %s",
+                file->path, file->missing, orr_tree_text(orr_tree_get(gap, "what"), "?"),
+                orr_tree_text(orr_tree_get(gap, "why"), "?"));
+        }
+    }
     return orr_fail(err, ORR_E_CONFLICT, "the evidence holds no record that a plan can use");
 }
 
@@ -333,6 +343,11 @@ orr_status orr_evidence_read(orr_arena *arena, const char *paths, const orr_evid
         size_t length = strcspn(at, ",");
         if (length > 0) {
             const char *path = orr_arena_copy(arena, at, length);
+            for (uint32_t i = 0; i < draft.set->file_count; i++) {
+                if (strcmp(draft.set->file[i].path, path) == 0) {
+                    return orr_fail(err, ORR_E_USAGE, "the evidence names %s twice", path);
+                }
+            }
             char *text = NULL;
             size_t bytes = 0;
             ORR_TRY(orr_file_read(arena, path, &text, &bytes, err));

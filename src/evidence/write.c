@@ -1,7 +1,14 @@
 /* Sets out: a file in the tool's own format, and a summary. */
+#include <math.h>
 #include <string.h>
 
 #include "evidence/evidence_int.h"
+
+/* To the picosecond, so that a time that is read and written again stays what it was. */
+static double microseconds(double time_s) {
+    double us = time_s * 1e6;
+    return us < 1e9 ? round(us * 1e6) / 1e6 : us;
+}
 
 static void put_size(orr_arena *arena, orr_tree *map, const char *name, uint64_t value,
                      uint64_t usual) {
@@ -51,7 +58,7 @@ orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record 
     }
     put_size(arena, map, "out_bytes", key->out_bytes, 0);
     if (record->time_s > 0) { /* else work to be measured */
-        orr_tree_put_real(arena, map, "time_us", record->time_s * 1e6);
+        orr_tree_put_real(arena, map, "time_us", microseconds(record->time_s));
     }
     if (record->spread_frac > 0) {
         orr_tree_put_real(arena, map, "spread", record->spread_frac);
@@ -65,7 +72,7 @@ static void write_step(orr_arena *arena, orr_tree *records, const orr_evidence_s
     orr_tree_put_text(arena, map, "class", "step");
     orr_tree_put_text(arena, map, "op", "step");
     orr_tree_put_int(arena, map, "gpus", step->gpus);
-    orr_tree_put_real(arena, map, "time_us", step->time_s * 1e6);
+    orr_tree_put_real(arena, map, "time_us", microseconds(step->time_s));
     if (step->plan != NULL) {
         (void)orr_tree_put(arena, map, "plan", orr_tree_copy(arena, step->plan));
     }
