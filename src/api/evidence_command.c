@@ -115,7 +115,8 @@ orr_status orr_job_put_evidence(orr_job *job, const orr_resolved *resolved, orr_
     for (size_t i = 0; i < orr_tree_size(findings); i++) {
         const orr_tree *one = orr_tree_at(findings, i);
         orr_job_warn(job, "evidence-disagrees", orr_tree_text(orr_tree_get(one, "kind"), ""),
-                     "measured %s times are %.2f times the model's (%lld shapes); most: %s, %.2f",
+                     "%s %s times are %.2f times the model's (%lld shapes); most: %s, %.2f",
+                     orr_tree_text(orr_tree_get(one, "how"), "measured"),
                      orr_tree_text(orr_tree_get(one, "kind"), "?"),
                      orr_tree_real(orr_tree_get(one, "ratio"), 1),
                      (long long)orr_tree_int(orr_tree_get(one, "shapes"), 0),

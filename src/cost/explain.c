@@ -184,10 +184,8 @@ static void put_collective(orr_arena *arena, const orr_cost_table *table, const 
     double bytes = (double)op->shape.comm.rank_bytes;
     double wire = orr_bus_factor(kind, group.size) * bytes;
     double link_Bps = table->accelerator->link_Bps;
-    if (group.domains > 1) { /* what the members' NICs carry together */
-        link_Bps = orr_min_f64(link_Bps, table->accelerator->nic_Bps * (group.size - 1) /
-                                             (group.domains - 1));
-    }
+    link_Bps =
+        orr_across_bus_Bps(kind, group.size, group.domains, table->accelerator->nic_Bps, link_Bps);
     put_roof(arena, out, time_s, 0, 0, wire / link_Bps);
     orr_tree_put_real(arena, out, "bus_bytes_per_s", wire / time_s);
     orr_tree *where = put_map(arena, out, "group");

@@ -285,14 +285,16 @@ static double ratio_of(const use *one) {
     return one->found.model_s > 0 ? one->found.cost.time_s / one->found.model_s : 1;
 }
 
-/* Measured and modelled time of one kind, weighted by how often it runs, and its worst shape. */
-static void find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, orr_tree *findings) {
+/* Measured and modelled time of one kind, weighted by how often it runs, and its worst shape: of
+ * shapes that were measured (exact), or of those between them. False where there are none. */
+static bool find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, bool exact,
+                              orr_tree *findings) {
     double measured_s = 0, model_s = 0, relerr = 0;
     uint32_t shapes = 0;
     const use *worst = NULL;
     for (uint32_t i = 0; i < all->count; i++) {
         const use *one = &all->use[i];
-        if (one->key.kind != kind || one->found.how != ORR_BY_EXACT) {
+        if (one->key.kind != kind || one->found.how != (exact ? ORR_BY_EXACT : ORR_BY_NEIGHBOURS)) {
             continue;
         }
         measured_s += one->count * one->found.cost.time_s;
@@ -304,11 +306,11 @@ static void find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, o
         }
     }
     if (worst == NULL || !(model_s > 0)) {
-        return;
+        return false;
     }
     double ratio = measured_s / model_s;
     if (fabs(log(ratio)) <= orr_max_f64(FINDING_LEAST, 2 * relerr)) {
-        return;
+        return true;
     }
     orr_tree *map = orr_tree_push(arena, findings, orr_tree_new_map(arena));
     orr_tree_put_text(arena, map, "kind", orr_evidence_kind_name(kind));
@@ -316,6 +318,8 @@ static void find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, o
     orr_tree_put_int(arena, map, "shapes", shapes);
     orr_tree_put_text(arena, map, "worst", orr_evidence_shape_text(arena, &worst->key));
     orr_tree_put_real(arena, map, "worst_ratio", ratio_of(worst));
+    orr_tree_put_text(arena, map, "how", exact ? "measured" : "restored");
+    return true;
 }
 
 static void collect(const orr_program *program, const orr_cost_table *table, uses *all) {
@@ -359,7 +363,9 @@ orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_
     }
     orr_tree *findings = orr_tree_put(arena, map, "findings", orr_tree_new_list(arena));
     for (uint8_t kind = 0; kind <= ORR_OP_COLLECTIVE; kind++) {
-        find_disagreement(arena, all, kind, findings);
+        if (!find_disagreement(arena, all, kind, true, findings)) {
+            (void)find_disagreement(arena, all, kind, false, findings);
+        }
     }
     *out = map;
     return ORR_OK;

@@ -80,7 +80,10 @@ static void add_fit(orr_page *page, const orr_tree *result) {
     const orr_tree *fit = orr_tree_get(result, "fit");
     const char *device = text(fit, "device"), *kin = text(fit, "kin");
     orr_page_add(page, "  %-14s ", "model");
-    if (orr_tree_get(fit, "rows") != NULL) {
+    if (orr_tree_get(fit, "rows") != NULL && !(real(fit, "rows") > 0)) {
+        orr_page_add(page, "stand-in for %s, which has no rows of its own: %s\n", device,
+                     text(fit, "source"));
+    } else if (orr_tree_get(fit, "rows") != NULL) {
         orr_page_add(page,
                      "fit of %s (%s), %.0f rows of %s; off by %.1f %% at training sizes "
                      "of shapes left out\n",
