@@ -156,6 +156,7 @@ void orr_time_stages(orr_engine *engine, orr_arena *arena, const orr_program *pr
     times->w = ORR_NEW_ARRAY(arena, int64_t, chunks);
     times->hop = ORR_NEW_ARRAY(arena, int64_t, pipe->pp);
     orr_timeline_mode mode = orr_program_mode(program, compute_factor);
+    mode.more_host = engine->more_host;
     time_chunk_kinds(engine, program, table, mode, times->kind);
     mode.steady_tp = orr_steady_tp(program->resolved);
     if (mode.steady_tp > 0) {
@@ -507,6 +508,19 @@ static orr_status set_interval(orr_engine *engine, const char *scaling, orr_proj
     return ORR_OK;
 }
 
+/* Where nothing is known of a host, the lower end allows one that is slower. */
+static orr_status allow_slower_host(orr_engine *engine, double factor, orr_projection *out,
+                                    orr_err *err) {
+    orr_projection slower;
+    orr_program program;
+    engine->more_host = out->resolved->software->interval_host_frac;
+    orr_status status = time_step(engine, out->resolved, factor, &slower, &program, err);
+    engine->more_host = 0;
+    ORR_TRY(status);
+    out->low = orr_min_f64(out->low, slower.tokens_per_s_per_gpu);
+    return ORR_OK;
+}
+
 orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,
                        const orr_anchor *anchor, orr_projection *out, orr_err *err) {
     double factor = 1.0;
@@ -521,7 +535,10 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
     orr_program program;
     ORR_TRY(time_step(engine, resolved, factor, out, &program, err));
     orr_memory_evaluate(&program, arena, true, &out->memory);
-    return set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL, factor), out, err);
+    ORR_TRY(set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL, factor), out, err));
+    return resolved->software->interval_host_frac > 0 && !anchored
+               ? allow_slower_host(engine, factor, out, err)
+               : ORR_OK;
 }
 
 orr_status orr_project_stages(orr_engine *engine, orr_arena *arena, const orr_resolved *resolved,

@@ -44,6 +44,7 @@ struct orr_engine {
     const orr_evidence *evidence; /* preferred to models; NULL: none */
     struct orr_kept_set *kept;    /* sets read so far */
     uint32_t without;             /* orr_ablation bits */
+    double more_host;             /* host floors are 1 + this as long */
 };
 
 /* The price list of a cluster and a software profile, by content: memoised. */

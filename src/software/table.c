@@ -229,6 +229,9 @@ static const orr_field time_fields[] = {
     REAL(interval_dense_frac, 2, "0.2", "Half width of the 90 % interval, dense models."),
     REAL(interval_moe_frac, 2, "0.3", "Half width of the 90 % interval, MoE models."),
     REAL(interval_anchored_frac, 2, "0.06", "Half width when a measured run is scaled."),
+    REAL(
+        interval_host_frac, 100, "0",
+        "How much longer than its floors a host may take: the lower end of an interval allows it."),
 };
 
 static const orr_field memory_fields[] = {

@@ -131,6 +131,7 @@ static void default_numbers(orr_software *profile, orr_software *usual) {
     profile->known = usual->known;
     profile->interval_dense_frac = usual->interval_dense_frac;
     profile->interval_moe_frac = usual->interval_moe_frac;
+    profile->interval_host_frac = usual->interval_host_frac;
 }
 
 static orr_status leave_profiles(orr_fitting *f, orr_judged *rows, uint32_t count, orr_tree *map,

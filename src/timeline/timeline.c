@@ -157,8 +157,8 @@ static void apply_host_floor(const orr_object *object, const orr_software *softw
     fwd_s += software->host_pp_tp_fwd_s * mode->steady_tp;
     bwd_s += software->host_pp_tp_bwd_s * mode->steady_tp;
     /* an anchor that is bound by its host says how fast that is */
-    fwd_s *= mode->compute_factor;
-    bwd_s *= mode->compute_factor;
+    fwd_s *= mode->compute_factor * (1 + mode->more_host);
+    bwd_s *= mode->compute_factor * (1 + mode->more_host);
     if (mode->checkpointed != 0) {
         bwd_s += fwd_s;
     }

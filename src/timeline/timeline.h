@@ -26,6 +26,7 @@ typedef struct orr_timeline_mode {
     uint32_t checkpointed; /* 1: the whole layer is recomputed */
     uint32_t steady_tp;    /* tp where a full pipeline over several nodes slows the host, else 0 */
     double compute_factor; /* on compute and host floors (an anchor's correction), 1: as priced */
+    double more_host;      /* host floors are 1 + this as long */
 } orr_timeline_mode;
 
 /* Times of one object, one micro-batch. Pure. */
