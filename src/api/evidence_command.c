@@ -39,7 +39,7 @@ static const orr_field fields[] = {
      .type = ORR_FIELD_TEXT,
      .offset = offsetof(evidence_args, write),
      .fallback = "",
-     .doc = "write the merged evidence to this path"},
+     .doc = "write the merged evidence to this path; .sqlite and .db make a database"},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 /* Read loosely: the other arguments of a command are not its business. */
@@ -258,6 +258,22 @@ static orr_status join_identity(orr_job *job, const orr_evidence *set, bool acce
     return join_software(set, accept, &out->software, err);
 }
 
+/* JSON, or SQLite by the name's ending. */
+static orr_status write_merged(orr_job *job, const orr_tree *merged, const char *path,
+                               orr_err *err) {
+    static const char *const endings[] = {".sqlite", ".sqlite3", ".db"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i]), length = strlen(path);
+        if (length > n && strcmp(path + length - n, endings[i]) == 0) {
+            void *bytes = NULL;
+            ORR_TRY(orr_evidence_write_sqlite(job->arena, merged, &bytes, &length, err));
+            return orr_os_write_file(path, bytes, length, err);
+        }
+    }
+    const char *text = orr_write_json(job->arena, merged, true);
+    return orr_os_write_file(path, text, strlen(text), err);
+}
+
 orr_status orr_command_evidence_merge(orr_job *job, orr_err *err) {
     evidence_args args = {0};
     const orr_evidence *set = NULL;
@@ -267,8 +283,7 @@ orr_status orr_command_evidence_merge(orr_job *job, orr_err *err) {
     orr_tree *merged = orr_evidence_write(job->arena, set, &identity);
     job->result = orr_evidence_describe(job->arena, set);
     if (args.write != NULL) {
-        const char *text = orr_write_json(job->arena, merged, true);
-        ORR_TRY(orr_os_write_file(args.write, text, strlen(text), err));
+        ORR_TRY(write_merged(job, merged, args.write, err));
         orr_tree_put_text(job->arena, job->result, "written", args.write);
     } else {
         (void)orr_tree_put(job->arena, job->result, "merged", merged);

@@ -10,8 +10,13 @@
 /* Set by a signal handler, read by the threads of a search. */
 static atomic_int interrupted;
 
+/* Whether the command asks: one that never does has nothing to keep and ends at once. */
+static atomic_int asked;
+
 static void on_interrupt(int signal_number) {
-    (void)signal_number;
+    if (atomic_load(&asked) == 0) {
+        _exit(128 + signal_number);
+    }
     atomic_store(&interrupted, 1);
 }
 
@@ -38,6 +43,7 @@ static bool is_due(double at_s) {
 
 static bool on_progress(void *user, const char *what, double done, double total) {
     (void)user;
+    atomic_store(&asked, 1);
     double at_s = now_s();
     if (is_due(at_s) && total > 0) {
         double spent_s = at_s - shown.start_s;

@@ -158,6 +158,10 @@ typedef struct orr_evidence_identity {
 } orr_evidence_identity;
 orr_tree *orr_evidence_write(orr_arena *arena, const orr_evidence *evidence,
                              const orr_evidence_identity *identity);
+/* The same as an SQLite database: a table "header" and a table "evidence", JSON in both. The bytes
+ * lie in the arena. */
+orr_status orr_evidence_write_sqlite(orr_arena *arena, const orr_tree *evidence, void **bytes,
+                                     size_t *length, orr_err *err);
 orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record *record,
                                     const char *name);
 /* The content hash of a file: "identity:" and 16 hexadecimal digits over the device's name, the

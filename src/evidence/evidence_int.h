@@ -61,6 +61,11 @@ typedef struct orr_evidence_draft {
 orr_status orr_evidence_take(orr_evidence_draft *draft, const orr_evidence_row *row, orr_err *err);
 orr_status orr_evidence_read_csv(orr_evidence_draft *draft, const char *name, const char *text,
                                  size_t length, orr_err *err);
+/* sqlite.c: a database's content, as a file's tree (*own) or as the text of a CSV; the other is
+ * NULL. ORR_E_SCHEMA: it cannot be read. */
+bool orr_evidence_is_sqlite(const char *bytes, size_t length);
+orr_status orr_evidence_read_sqlite(orr_arena *arena, const char *bytes, size_t length,
+                                    orr_tree **own, char **csv, orr_err *err);
 /* Merges equal keys and builds the index. */
 void orr_evidence_settle(orr_evidence_draft *draft);
 

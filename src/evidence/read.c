@@ -282,6 +282,13 @@ static orr_status add_text(orr_evidence_draft *draft, const char *name, const ch
         ORR_TRY(orr_json_read(draft->arena, name, text, length, &tree, err));
         return read_tree(draft, tree, err);
     }
+    if (orr_evidence_is_sqlite(text, length)) {
+        orr_tree *own = NULL;
+        char *csv = NULL;
+        ORR_TRY(orr_evidence_read_sqlite(draft->arena, text, length, &own, &csv, err));
+        return own != NULL ? read_tree(draft, own, err)
+                           : orr_evidence_read_csv(draft, file->path, csv, strlen(csv), err);
+    }
     orr_observation seen;
     ORR_TRY(orr_observe_bytes(draft->arena, name, text, length, &seen, err));
     if (seen.kind == ORR_OBSERVED_COLLECTIVES) { /* a table of nccl-tests */

@@ -173,7 +173,7 @@ typedef struct orr_software {
     double oom_half_frac;                        /* need / capacity at which P is one half */
     /* half width of the 90 % interval of throughput: by kind, and for scaling a measured run */
     double interval_dense_frac, interval_moe_frac, interval_anchored_frac;
-    double interval_host_frac; /* by how much more a host may need than its floors say */
+    double interval_host_frac;  /* by how much more a host may need than its floors say */
     uint32_t fitted_parameters; /* how many values above are fitted, by their own evidence */
     const orr_tree *evidence;   /* map: stated field to {value, evidence, note} */
 } orr_software;

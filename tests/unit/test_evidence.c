@@ -218,6 +218,48 @@ static void a_changed_file_is_noticed(void **state) {
     orr_arena_free(arena);
 }
 
+static void databases_hold_what_files_hold(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_evidence *set = NULL, *again = NULL;
+    orr_err err = {0};
+    assert_int_equal(parse(arena, file_of(arena, "", ONE("10.25")), &any, &set, &err), ORR_OK);
+    orr_evidence_identity identity = {.device = "b200", .software = "", .source = "a test"};
+    orr_tree *tree = orr_evidence_write(arena, set, &identity);
+    void *bytes = NULL;
+    size_t length = 0;
+    assert_int_equal(orr_evidence_write_sqlite(arena, tree, &bytes, &length, &err), ORR_OK);
+    assert_int_equal(orr_evidence_parse(arena, "e.db", bytes, length, &any, &again, &err), ORR_OK);
+    assert_string_equal(orr_write_json(arena, orr_evidence_write(arena, again, &identity), true),
+                        orr_write_json(arena, tree, true));
+    size_t at = 0;
+    while (at + 5 < length && memcmp((const char *)bytes + at, "10.25", 5) != 0) {
+        at++;
+    }
+    assert_true(at + 5 < length);
+    memcpy((char *)bytes + at, "2", 1);
+    assert_int_equal(orr_evidence_parse(arena, "e.db", bytes, length, &any, &again, &err),
+                     ORR_E_CONFLICT);
+    for (size_t cut = 16; cut < length; cut += 512) { /* torn files end in a message */
+        assert_int_not_equal(orr_evidence_parse(arena, "e.db", bytes, cut, &any, &again, &err),
+                             ORR_OK);
+    }
+    orr_arena_free(arena);
+}
+
+static void databases_of_others_are_tables(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_evidence *set = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_evidence_read(arena, ORR_TEST_DIR "/fuzz/corpus/evidence/table.sqlite",
+                                       &any, &set, &err),
+                     ORR_OK);
+    assert_int_equal(set->count, 1);
+    assert_true(fabs(set->record[0].time_s - 210.5e-6) < 1e-12);
+    orr_arena_free(arena);
+}
+
 /* ---- public tables -------------------------------------------------------------------------- */
 
 static const orr_cost_table *table_of(orr_arena *arena, const char *device) {
@@ -388,6 +430,8 @@ int main(void) {
         cmocka_unit_test(prices_say_what_they_are),
         cmocka_unit_test(a_layer_corrects_its_ops),
         cmocka_unit_test(a_sharded_unit_costs_the_host),
+        cmocka_unit_test(databases_hold_what_files_hold),
+        cmocka_unit_test(databases_of_others_are_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
