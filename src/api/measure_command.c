@@ -203,6 +203,9 @@ static void put_results(orr_job *job, const measure_args *args, const orr_measur
                      orr_tree_size(r->gaps), orr_tree_text(orr_tree_get(first, "what"), "?"),
                      orr_tree_text(orr_tree_get(first, "why"), "?"));
     }
+    if (r->interrupted) {
+        orr_tree_put_bool(job->arena, map, "interrupted", true);
+    }
     if (args->write != NULL && r->identity.rank == 0) {
         orr_tree_put_text(job->arena, map, "written", args->write);
     }

@@ -88,6 +88,7 @@ typedef struct orr_measure_result {
     double step_s; /* median; 0: none */
     uint32_t step_samples;
     const double *step_sample_s; /* [step_samples] */
+    bool interrupted;            /* somebody asked it to stop */
     double harness_frac;         /* own cost of measuring by what was measured */
     uint32_t runs, readings;     /* of ops, and of the clock for them */
     uint32_t messages;           /* from the child */

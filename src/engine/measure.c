@@ -159,6 +159,7 @@ static void say_how_it_ended(collected *c, const orr_os_end *end, double limit_s
     if (end->timed_out) {
         (void)snprintf(why, sizeof why, "nothing happened for %.0f s: it was ended", limit_s);
     } else if (end->interrupted) {
+        c->out->interrupted = true;
         (void)snprintf(why, sizeof why,
                        "it was asked to stop (by hand, or as another rank was gone)");
     } else if (end->signal != 0) {
