@@ -301,6 +301,11 @@ static orr_status check_any(const orr_evidence_draft *draft, orr_err *err) {
     if (draft->count > 0 || draft->step_count > 0) {
         return ORR_OK;
     }
+    if (draft->last_device != NULL && draft->want->device == NULL) {
+        return orr_fail(err, ORR_E_CONFLICT,
+                        "the evidence holds no record of '%s', whose rows come first",
+                        draft->device_text);
+    }
     if (draft->last_device != NULL) {
         orr_status status =
             orr_fail(err, ORR_E_CONFLICT, "the evidence was measured on '%s', the plan runs on %s",
