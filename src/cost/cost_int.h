@@ -5,6 +5,7 @@
 
 #include "cost/calibration.h"
 #include "cost/cost.h"
+#include "cost/models.h"
 
 /* GEMMs of one dtype. */
 typedef struct orr_gemm_prices {
@@ -100,5 +101,8 @@ typedef struct orr_memo_key {
 struct orr_memo *orr_memo_new(orr_arena *arena);
 bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out);
 void orr_memo_put(struct orr_memo *memo, const orr_memo_key *key, const orr_cost *cost);
+
+/* The shape of an attention op as its model takes it; one sequence of one rank. */
+orr_attention_shape orr_attention_shape_of(const orr_op *op);
 
 #endif

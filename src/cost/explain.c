@@ -98,16 +98,7 @@ static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op
 static void put_attention(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                           double time_s, orr_tree *out) {
     static const double TILE_ROWS = 128, ELEMENT_BYTES = 2;
-    orr_attention_shape shape = {.batch = op->shape.attention.batch,
-                                 .heads = op->shape.attention.heads,
-                                 .kv_heads = op->shape.attention.kv_heads,
-                                 .head_dim = op->shape.attention.head_dim,
-                                 .v_dim = op->shape.attention.v_dim,
-                                 .seq_q = (double)op->shape.attention.seq_q,
-                                 .seq_kv = (double)op->shape.attention.seq_kv,
-                                 .window = op->shape.attention.window,
-                                 .causal = op->causal != 0,
-                                 .backward = op->phase != ORR_PHASE_FORWARD};
+    orr_attention_shape shape = orr_attention_shape_of(op);
     const orr_machine *machine = &table->attention_machine;
     double keys = orr_attention_keys(&shape), width = shape.head_dim + shape.v_dim;
     double passes = shape.backward ? table->attention.backward_flops : 1;

@@ -204,8 +204,8 @@ static orr_cost price_gemm_once(const orr_cost_table *table, const orr_op *op) {
     return cost;
 }
 
-static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
-    orr_attention_shape shape = {.batch = op->shape.attention.batch,
+orr_attention_shape orr_attention_shape_of(const orr_op *op) {
+    return (orr_attention_shape){.batch = op->shape.attention.batch,
                                  .heads = op->shape.attention.heads,
                                  .kv_heads = op->shape.attention.kv_heads,
                                  .head_dim = op->shape.attention.head_dim,
@@ -215,6 +215,10 @@ static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
                                  .window = op->shape.attention.window,
                                  .causal = op->causal != 0,
                                  .backward = op->phase != ORR_PHASE_FORWARD};
+}
+
+static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
+    orr_attention_shape shape = orr_attention_shape_of(op);
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
     return (orr_cost){orr_attention_time_s(&table->attention, &table->attention_machine, &shape),
                       table->arch->attention_error_frac,
