@@ -102,7 +102,7 @@ struct orr_memo *orr_memo_new(orr_arena *arena);
 bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out);
 void orr_memo_put(struct orr_memo *memo, const orr_memo_key *key, const orr_cost *cost);
 
-/* The shape of an attention op as its model takes it; one sequence of one rank. */
+/* The shape of an attention op as its model takes it. */
 orr_attention_shape orr_attention_shape_of(const orr_op *op);
 
 #endif
