@@ -187,14 +187,6 @@ static exchange exposed_gather(const orr_program *program, const orr_exchanges *
     return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s, sum.provenance};
 }
 
-/* Finding each moment's place in a code book takes cycles, not traffic. */
-static double code_book_s(const orr_resolved *resolved, double params) {
-    const orr_accelerator *a = resolved->cluster->accelerator;
-    double rate = a->units * a->clock_hz;
-    bool coded = resolved->plan.numeric.optimizer == ORR_ADAM8BIT && rate > 0;
-    return coded ? resolved->software->adam8bit_cycles * params / rate : 0;
-}
-
 static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table *table,
                                const orr_params *params) {
     const orr_resolved *resolved = program->resolved;
@@ -206,9 +198,7 @@ static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table 
                 expert / orr_max_u32(1, orr_plan_expert_shards(&resolved->plan));
     }
     double bytes = orr_plan_optimizer_bytes(&resolved->plan, resolved->software, shard, local);
-    orr_cost cost = orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
-    cost.time_s = orr_max_f64(cost.time_s, code_book_s(resolved, shard));
-    return cost;
+    return orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
 }
 
 static exchange longest_optimizer(const orr_program *program, const orr_cost_table *table) {

@@ -146,7 +146,6 @@ typedef struct orr_software {
     double step_s;                             /* per step */
     double optimizer_shard_bytes;              /* step traffic per parameter of the local shard */
     double optimizer_local_bytes;              /* and per local parameter (norm, zeroing) */
-    double adam8bit_cycles;     /* of an SM, per parameter of a step with 8-bit moments */
     double gather_copy_bytes;   /* copies around a gather of shards, per local parameter */
     double reduce_bucket_bytes; /* of parameters, that one reduction covers; 0: a chunk at once */
     double accumulate_bytes;    /* unfused accumulation, per parameter and micro-batch */

@@ -208,10 +208,6 @@ static const orr_field time_fields[] = {
     SECONDS(step_s, "Constant of a step."),
     BYTES(optimizer_shard_bytes, "0", "Traffic of the step per parameter of the local shard."),
     BYTES(optimizer_local_bytes, "0", "And per local parameter: norm, zeroing."),
-    REAL(
-        adam8bit_cycles, 1e4, "0",
-        "Cycles of an SM or CU per parameter of a step whose 8-bit moments are looked up in a code "
-        "book."),
     BYTES(gather_copy_bytes, "0",
           "Traffic of copies into and out of the buffers of a parameter gather, per local "
           "parameter."),
