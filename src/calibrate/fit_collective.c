@@ -112,8 +112,6 @@ static void remain(orr_arena *arena, const orr_fit_task *task,
     orr_krige(arena, &KRIGING, row, used, m->own, alike, m, out);
 }
 
-static const char *const TOPOLOGIES[] = {"switched", "mesh", "torus", "host"};
-
 /* op in the low byte of a bin's flag, ranks above. */
 static void put_record(orr_arena *arena, const member *m, const orr_fit_task *task,
                        orr_tree *fits) {
@@ -130,7 +128,8 @@ static void put_record(orr_arena *arena, const member *m, const orr_fit_task *ta
     orr_tree_put_text(arena, record, "library", bin->kernel);
     orr_tree_put_text(arena, record, "source", bin->source);
     orr_tree_put_text(arena, record, "op", orr_collective_name((orr_collective)(bin->flag & 255)));
-    orr_tree_put_text(arena, record, "topology", TOPOLOGIES[bin->accelerator->topology]);
+    orr_tree_put_text(arena, record, "topology",
+                      orr_topology_name((orr_topology)bin->accelerator->topology));
     const orr_accelerator *a = bin->accelerator;
     double ranks = bin->flag >> 8, nodes = ((const collective_sample *)bin->sample)->nodes;
     orr_tree_put_int(arena, record, "ranks", (int64_t)ranks);

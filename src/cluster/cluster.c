@@ -12,7 +12,7 @@
 static const orr_catalog catalog = {"clusters", "cluster"};
 const char orr_cluster_usual_fabric[] = "infiniband";
 
-static const char *const topology_words[] = {"switched", "mesh", "torus", "host", NULL};
+static const char *const topology_words[] = {ORR_TOPOLOGY_WORDS, NULL};
 
 typedef struct sheet {
     const char *name, *like, *source, *notes, *accelerator, *fabric;

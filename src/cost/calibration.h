@@ -68,21 +68,18 @@ typedef struct orr_stream_fit {
     orr_stream_constants constants;
 } orr_stream_fit;
 
+/* Collectives of one library among so many ranks. Of its fit, no sheet but the links; errors are
+ * under and over 1 MB, the surface is over bytes. */
 typedef struct orr_collective_fit {
-    const char *device, *source, *library;
-    const char *site; /* name in the tables; NULL: of no table */
-    uint8_t op;       /* orr_collective */
-    uint8_t topology; /* orr_topology of the device's links */
-    uint8_t assumed;
-    uint32_t ranks, nodes; /* nodes 1: inside a scale-up domain */
-    uint32_t domains;      /* scale-up domains that the ranks lie in */
-    uint32_t rows;
-    double link_Bps, nic_Bps;                     /* the data sheet's, or the site's */
-    double error_small_frac, error_training_frac; /* under and over 1 MB */
-    double mape_all_frac, mape_training_frac, bias_frac;
-    orr_message message; /* its bandwidth is a bus bandwidth */
-    const char *surface_text;
-    const orr_surface *surface; /* over bytes; NULL: none */
+    orr_fit fit;
+    const char *library;
+    const char *site;         /* name in the tables; NULL: of no table */
+    uint8_t op;               /* orr_collective */
+    uint8_t topology;         /* orr_topology of the device's links */
+    uint32_t ranks, nodes;    /* nodes 1: inside a scale-up domain */
+    uint32_t domains;         /* scale-up domains that the ranks lie in */
+    double link_Bps, nic_Bps; /* the data sheet's, or the site's */
+    orr_message message;      /* its bandwidth is a bus bandwidth */
 } orr_collective_fit;
 
 /* What training adds to kernels measured alone, per architecture. */

@@ -23,11 +23,11 @@ static void fill(orr_curve *curve, const orr_collective_fit *const *fits, uint32
     curve->count = count;
     for (uint32_t i = 0; i < count; i++) {
         curve->point[i].ranks = fits[i]->ranks;
-        curve->point[i].error_small_frac = fits[i]->error_small_frac;
-        curve->point[i].error_training_frac = fits[i]->error_training_frac;
+        curve->point[i].error_small_frac = fits[i]->fit.error_small_frac;
+        curve->point[i].error_training_frac = fits[i]->fit.error_training_frac;
         curve->point[i].message = fits[i]->message;
         curve->point[i].message.Bps *= scale;
-        curve->point[i].surface = own ? fits[i]->surface : NULL;
+        curve->point[i].surface = own ? fits[i]->fit.surface : NULL;
     }
     curve->fit = count > 0 ? fits[count - 1] : NULL;
 }
@@ -46,7 +46,7 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
     if (count > 0) {
         bool same = kin == ORR_KIN_SAME;
         fill(curve, fits, count, same ? 1 : accelerator->link_Bps / fits[0]->link_Bps, same);
-        bool measured_kin = kin != ORR_KIN_OTHER && !curve->fit->assumed;
+        bool measured_kin = kin != ORR_KIN_OTHER && !curve->fit->fit.assumed;
         curve->provenance = measured_kin ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
     }
 }
@@ -142,7 +142,7 @@ static double device_apart(const orr_collective_ask *ask, const orr_collective_f
     if (fit->site != NULL && strcmp(fit->site, ask->site) == 0) {
         return 0;
     }
-    bool same = orr_name_equal(fit->device, a->name);
+    bool same = orr_name_equal(fit->fit.device, a->name);
     double links = fabs(log(a->link_Bps / fit->link_Bps));
     return (same ? OTHER_SITE : OTHER_DEVICE + 0.3 * orr_min_f64(1, links)) +
            (fit->topology == a->topology ? 0 : OTHER_TOPOLOGY);
@@ -154,9 +154,10 @@ static uint32_t gather(const orr_calibration *calibration, const orr_collective_
     uint32_t count = 0;
     for (uint32_t i = 0; i < calibration->collective_count; i++) {
         const orr_collective_fit *fit = &calibration->collective[i];
-        bool same_site = donor->site == NULL
-                             ? fit->site == NULL && orr_name_equal(fit->device, donor->device)
-                             : fit->site != NULL && strcmp(fit->site, donor->site) == 0;
+        bool same_site =
+            donor->site == NULL
+                ? fit->site == NULL && orr_name_equal(fit->fit.device, donor->fit.device)
+                : fit->site != NULL && strcmp(fit->site, donor->site) == 0;
         if (!same_site || fit->op != donor->op || fit->nodes > 1 ||
             strcmp(fit->library, donor->library) != 0) {
             continue;
@@ -202,7 +203,7 @@ static bool inside(const orr_calibration *calibration, const orr_collective_ask 
     }
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS + 1];
     uint32_t count = gather(calibration, donor, fits);
-    bool same = orr_name_equal(donor->device, ask->accelerator->name);
+    bool same = orr_name_equal(donor->fit.device, ask->accelerator->name);
     orr_curve curve = {.mesh = ask->accelerator->topology == ORR_MESH, .apart_frac = least};
     fill(&curve, fits, count, same ? 1 : ask->accelerator->link_Bps / donor->link_Bps, same);
     *time_s = orr_curve_time_s(&curve, ask->op, ask->ranks, bytes);
@@ -283,8 +284,8 @@ static bool across(const orr_calibration *calibration, const orr_collective_ask 
     double place[ORR_SURFACE_DIMS];
     orr_message_place(bytes, place);
     *time_s = orr_message_time_s(&message, orr_bus_factor(ask->op, ask->ranks) * bytes) *
-              orr_surface_factor(same ? best->surface : NULL, place);
-    double own = bytes < ORR_MIB ? best->error_small_frac : best->error_training_frac;
+              orr_surface_factor(same ? best->fit.surface : NULL, place);
+    double own = bytes < ORR_MIB ? best->fit.error_small_frac : best->fit.error_training_frac;
     *relerr_frac = root_sum(orr_max_f64(own, LEAST_RELERR), least);
     return true;
 }

@@ -142,10 +142,10 @@ static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, d
     put_part(arena, besides, "pieces_s",
              orr_message_time_s(&message, wire) - message.start_s - flow);
     orr_tree *fit = put_map(arena, out, "fit");
-    orr_tree_put_text(arena, fit, "device", curve->fit->device);
+    orr_tree_put_text(arena, fit, "device", curve->fit->fit.device);
     orr_tree_put_text(arena, fit, "kin", KIN[curve->kin]);
     orr_tree_put_text(arena, fit, "library", curve->fit->library);
-    orr_tree_put_text(arena, fit, "source", curve->fit->source);
+    orr_tree_put_text(arena, fit, "source", curve->fit->fit.source);
 }
 
 static void put_across(orr_arena *arena, const orr_cost_table *table, orr_collective kind,

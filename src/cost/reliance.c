@@ -107,7 +107,7 @@ orr_tree *orr_cost_reliance(orr_arena *arena, const orr_cost_table *table) {
     const orr_curve *curve = &table->curve[ORR_ALL_REDUCE];
     if (curve->kin != ORR_KIN_SAME) {
         add_loan(arena, list, table,
-                 &(loan){LINKS, "collectives", LAID, curve->fit->device, (orr_kin)curve->kin});
+                 &(loan){LINKS, "collectives", LAID, curve->fit->fit.device, (orr_kin)curve->kin});
     } else if (curve->provenance == ORR_FROM_ASSUMPTION) {
         add_thin(arena, list, table, LINKS);
     }

@@ -22,7 +22,7 @@ static orr_tree *write_gemm(orr_arena *arena, const orr_gemm_prices *prices, orr
 static orr_tree *write_curve(orr_arena *arena, const orr_curve *curve, orr_collective op) {
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_text(arena, map, "op", orr_collective_name(op));
-    orr_tree_put_text(arena, map, "fitted_on", curve->fit->device);
+    orr_tree_put_text(arena, map, "fitted_on", curve->fit->fit.device);
     orr_tree_put_text(arena, map, "kin", KIN[curve->kin]);
     orr_tree_put_text(arena, map, "provenance", PROVENANCE[curve->provenance]);
     orr_tree_put_text(arena, map, "library", curve->fit->library);
@@ -32,7 +32,7 @@ static orr_tree *write_curve(orr_arena *arena, const orr_curve *curve, orr_colle
     for (uint32_t i = 0; i < curve->count; i++) {
         orr_tree_push(arena, ranks, orr_tree_new_int(arena, (int64_t)curve->point[i].ranks));
     }
-    orr_tree_put_text(arena, map, "source", curve->fit->source);
+    orr_tree_put_text(arena, map, "source", curve->fit->fit.source);
     return map;
 }
 

@@ -12,8 +12,7 @@ const char *const orr_evidence_families[] = {ORR_MEMOP_WORDS, NULL};
 const char *const orr_evidence_phases[] = {"any",         "forward",  "input_grad",
                                            "weight_grad", "backward", NULL};
 static const char *const classes[] = {"any", "kernel", "layer", "collective", "step", NULL};
-static const char *const dtypes[] = {"bf16",  "fp16",      "fp32",  "fp8",
-                                     "mxfp8", "fp8_block", "nvfp4", NULL};
+static const char *const dtypes[] = {ORR_DTYPE_WORDS, NULL};
 _Static_assert(sizeof orr_evidence_ops / sizeof *orr_evidence_ops == ORR_ROW_STEP + 2,
                "an op each");
 _Static_assert(sizeof orr_evidence_families / sizeof *orr_evidence_families == ORR_MEMOP_COUNT + 1,

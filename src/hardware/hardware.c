@@ -10,13 +10,12 @@
 
 static const orr_catalog catalog = {"hardware", "accelerator"};
 
-static const char *const dtype_words[] = {"bf16",  "fp16",      "fp32",  "fp8",
-                                          "mxfp8", "fp8_block", "nvfp4", NULL};
+static const char *const dtype_words[] = {ORR_DTYPE_WORDS, NULL};
 static const char *const vendor_words[] = {"nvidia", "amd", "other", NULL};
-static const char *const arch_words[] = {"volta",     "ampere",        "ada",   "hopper",
-                                         "blackwell", "blackwell_rtx", "cdna2", "cdna3",
-                                         "cdna4",     "other",         NULL};
-static const char *const topology_words[] = {"switched", "mesh", "torus", "host", NULL};
+static const char *const arch_words[] = {ORR_ARCH_WORDS, NULL};
+static const char *const topology_words[] = {ORR_TOPOLOGY_WORDS, NULL};
+_Static_assert(sizeof dtype_words / sizeof *dtype_words == ORR_DTYPE_COUNT + 1, "one name a dtype");
+_Static_assert(sizeof arch_words / sizeof *arch_words == ORR_ARCH_COUNT + 1, "one an architecture");
 
 const char *orr_dtype_name(orr_dtype dtype) {
     return (unsigned)dtype < ORR_DTYPE_COUNT ? dtype_words[dtype] : "unknown";

@@ -20,6 +20,8 @@ typedef enum orr_dtype {
     ORR_NVFP4 = 6,
     ORR_DTYPE_COUNT
 } orr_dtype;
+/* In the order of the enum; so are the words of the others below. */
+#define ORR_DTYPE_WORDS "bf16", "fp16", "fp32", "fp8", "mxfp8", "fp8_block", "nvfp4"
 const char *orr_dtype_name(orr_dtype dtype);
 double orr_dtype_bytes(orr_dtype dtype); /* an element, without block scales */
 
@@ -38,6 +40,9 @@ typedef enum orr_arch {
     ORR_ARCH_OTHER,
     ORR_ARCH_COUNT
 } orr_arch;
+#define ORR_ARCH_WORDS                                                                             \
+    "volta", "ampere", "ada", "hopper", "blackwell", "blackwell_rtx", "cdna2", "cdna3", "cdna4",   \
+        "other"
 const char *orr_arch_name(orr_arch arch);
 typedef enum orr_topology {
     ORR_SWITCHED = 0, /* every peer at full link speed */
@@ -45,6 +50,7 @@ typedef enum orr_topology {
     ORR_TORUS = 2,
     ORR_HOST = 3 /* through the host's PCIe */
 } orr_topology;
+#define ORR_TOPOLOGY_WORDS "switched", "mesh", "torus", "host"
 const char *orr_topology_name(orr_topology topology);
 
 typedef struct orr_accelerator {

@@ -144,7 +144,7 @@ static void collectives_come_by_rank_count(void **state) {
     assert_int_equal(count, 3);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(fits[i]->ranks, 2u << i);
-        assert_string_equal(fits[i]->device, "h100");
+        assert_string_equal(fits[i]->fit.device, "h100");
     }
     orr_accelerator mi355x =
         device("mi355x", ORR_AMD, ORR_ARCH_CDNA4, 256, 8e12, 535.5e9, ORR_MESH);
