@@ -15,6 +15,9 @@ function(orr_embed_data folder output)
       ".global orr_data_${index}\n.hidden orr_data_${index}\n.balign 16\norr_data_${index}:\n"
       ".incbin \"${folder}/${file}\"\n.byte 0\n")
     file(SIZE ${folder}/${file} size)
+    # what compiler caches go by: they do not look into .incbin
+    file(MD5 ${folder}/${file} hash)
+    string(APPEND asm "/* ${hash} */\n")
     string(APPEND declarations "extern const char orr_data_${index}[];\n")
     string(APPEND rows "    {\"${file}\", orr_data_${index}, ${size}},\n")
     list(APPEND paths ${folder}/${file})
