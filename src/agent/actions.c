@@ -245,8 +245,9 @@ static orr_status explain(action *x, orr_err *err) {
     if (!trial_of(x, "trial", &trial)) {
         return ORR_OK;
     }
-    orr_status status =
-        orr_belt_explain(x->a->task->oracle, x->arena, whole_plan(x, trial), x->out, &problem);
+    const orr_tree *warnings = NULL;
+    orr_status status = orr_belt_explain(x->a->task->oracle, x->arena, whole_plan(x, trial), x->out,
+                                         &warnings, &problem);
     return status == ORR_OK ? ORR_OK : answer_error(x, status, &problem, err);
 }
 

@@ -113,7 +113,13 @@ orr_status orr_command_explain(orr_job *job, orr_err *err) {
     const orr_tree *base = NULL;
     orr_oracle oracle = oracle_of(job);
     ORR_TRY(base_of(job, &base, err));
-    return orr_belt_explain(&oracle, job->arena, base, job->result, err);
+    const orr_tree *warnings = NULL;
+    ORR_TRY(orr_belt_explain(&oracle, job->arena, base, job->result, &warnings, err));
+    for (size_t i = 0; i < orr_tree_size(warnings); i++) {
+        (void)orr_tree_push(job->arena, job->warnings,
+                            orr_tree_copy(job->arena, orr_tree_at(warnings, i)));
+    }
+    return ORR_OK;
 }
 
 orr_status orr_command_neighbors(orr_job *job, orr_err *err) {

@@ -204,6 +204,7 @@ static orr_status project_unknown(orr_job *job, const orr_resolved *resolved,
     (void)orr_tree_put(job->arena, job->result, "with_full_recompute",
                        orr_projection_write(job->arena, &slow));
     put_fit(job->arena, verdict, &fast.memory, &slow.memory);
+    ORR_TRY(orr_job_put_waterfall(job, &fast, err));
     ORR_TRY(orr_job_put_training(job, &fast, err));
     orr_job_warn(job, "recompute-unknown", "recompute",
                  "recompute is not stated: the figures are for none, the interval reaches to full");

@@ -56,9 +56,10 @@ void orr_belt_id(orr_arena *arena, const orr_tree *inputs, char out[ORR_BELT_ID_
 /* plans: a list of up to ORR_BELT_MAX_PLANS overrides. rows in the same order, and `best`. */
 orr_status orr_belt_evaluate(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
                              const orr_tree *plans, orr_tree *out, orr_err *err);
-/* Where the step's time and the fullest rank's bytes go, and which keys act on each. */
+/* Where the step's time and the fullest rank's bytes go, and which keys act on each. *warnings: the
+ * list of the projection, or NULL. */
 orr_status orr_belt_explain(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                            orr_tree *out, orr_err *err);
+                            orr_tree *out, const orr_tree **warnings, orr_err *err);
 /* All legal plans one step away along the axes, the fastest first, and what rules refuse. */
 orr_status orr_belt_neighbors(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
                               const orr_tree *only_axes, orr_tree *out, orr_err *err);

@@ -123,10 +123,11 @@ static orr_status readable(const orr_belt_plan *plan, orr_err *err) {
 }
 
 orr_status orr_belt_explain(const orr_oracle *oracle, orr_arena *arena, const orr_tree *base,
-                            orr_tree *out, orr_err *err) {
+                            orr_tree *out, const orr_tree **warnings, orr_err *err) {
     orr_belt_plan plan;
     ORR_TRY(orr_belt_project(oracle, arena, base, NULL, &plan, err));
     ORR_TRY(readable(&plan, err));
+    *warnings = orr_tree_get(plan.envelope, "warnings");
     (void)orr_tree_put(arena, out, "plan", orr_belt_row(arena, NULL, &plan));
     if (plan.legal) {
         explain_time(arena, &plan, out);

@@ -83,8 +83,13 @@ void orr_render_explain(orr_page *page, const orr_tree *envelope) {
     orr_page_ink(page, INK_STRONG);
     orr_page_add(page, "%s tokens/s/GPU", orr_page_count(page, real(plan, "tokens_per_s_per_gpu")));
     orr_page_ink(page, INK_PLAIN);
+    bool fits = orr_tree_bool(orr_tree_get(plan, "fits"), false);
+    bool depends =
+        strcmp(text(orr_tree_get(result, "verdict"), "fit"), "depends_on_recompute") == 0;
     orr_page_add(page, "   step %s   %s\n", orr_page_seconds(page, real(plan, "step_time_s")),
-                 orr_tree_bool(orr_tree_get(plan, "fits"), false) ? "fits" : "does not fit");
+                 fits      ? "fits"
+                 : depends ? "fits only with recompute"
+                           : "does not fit");
     orr_render_waterfall(page, orr_tree_get(result, "waterfall"));
     orr_page_heading(page, "What acts on it");
     const orr_tree *time = orr_tree_get(result, "time");

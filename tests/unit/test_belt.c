@@ -180,8 +180,10 @@ static void comparison_accounts_for_the_difference(void **state) {
 
 static void explanation_covers_the_step(void **state) {
     fixture *f = (fixture *)*state;
+    const orr_tree *warnings = NULL;
     TOOL(f);
-    assert_int_equal(orr_belt_explain(&oracle, f->arena, read(f, moe), out, &err), ORR_OK);
+    assert_int_equal(orr_belt_explain(&oracle, f->arena, read(f, moe), out, &warnings, &err),
+                     ORR_OK);
     double share = 0;
     const orr_tree *time = orr_tree_get(out, "time");
     for (size_t i = 0; i < orr_tree_size(time); i++) {
@@ -233,9 +235,10 @@ static void cancelling_ends_a_tool(void **state) {
 
 static void unreadable_bases_say_why(void **state) {
     fixture *f = (fixture *)*state;
+    const orr_tree *warnings = NULL;
     TOOL(f);
     const orr_tree *bad = read(f, "{model: lama-3.1-8b, hardware: h100, gpus: 8}");
-    assert_int_equal(orr_belt_explain(&oracle, f->arena, bad, out, &err), ORR_E_NAME);
+    assert_int_equal(orr_belt_explain(&oracle, f->arena, bad, out, &warnings, &err), ORR_E_NAME);
     assert_non_null(strstr(err.hint, "llama-3.1-8b"));
     assert_int_equal(orr_belt_neighbors(&oracle, f->arena, bad, NULL, out, &err), ORR_E_NAME);
     assert_int_equal(orr_belt_sensitivity(&oracle, f->arena, bad, out, &err), ORR_E_NAME);
