@@ -133,7 +133,7 @@ static void add_headline(orr_page *page, const orr_tree *summary) {
     table t = table_of(summary);
     add_head(page, &t, "errors in per cent");
     add_row(page, &t, "all", summary);
-    if (orr_tree_get(summary, "macro_median") != NULL) {
+    if (orr_tree_real(orr_tree_get(summary, "macro_median"), 0) > 0) {
         orr_page_add(page, "  mean over sources of their median: %s %%\n",
                      percent(page, real(summary, "macro_median"), false));
     }
@@ -155,6 +155,9 @@ static void add_skipped(orr_page *page, const orr_tree *skipped) {
         orr_page_cell(page, text(one, "reason"),
                       page->options.width > 12 ? page->options.width - 12 : 20);
         orr_page_add(page, "\n");
+        if (page->options.verbose && orr_tree_get(one, "example") != NULL) {
+            orr_page_add(page, "          such as %s\n", text(one, "example"));
+        }
     }
     if (count > most) {
         orr_page_add(page, "          and %zu more reasons (-v shows all)\n", count - most);

@@ -56,6 +56,7 @@ static void fill(orr_arena *arena, const orr_csv *csv, const char *const *cells,
         double value = 0;
         if (cell[0] != '\0' && !orr_parse_real(cell, &value)) {
             value = 0;
+            run->unread = columns[c].name;
             run->problem = orr_arena_format(arena, "line %u: column %s holds '%.40s', not a number",
                                             orr_csv_line(csv), columns[c].name, cell);
         }

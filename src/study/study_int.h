@@ -12,7 +12,7 @@ typedef struct orr_run {
         *framework, *notes, *tier, *profile;
     double num_gpus, gpus_per_node, seq_len, mbs, gbs, tp, pp, vpp, ep, etp, cp, dp;
     double tokens_per_s_per_gpu, step_time_s, mem_gb;
-    const char *problem; /* a cell that cannot be read; NULL: none */
+    const char *problem, *unread; /* a cell that is no number, and its column; NULL: none */
 } orr_run;
 
 typedef struct orr_run_table {

@@ -32,6 +32,9 @@ orr_status orr_judged_resolve(orr_curator *curator, orr_arena *arena, orr_judged
     row->gpu = row->run->gpu;
     row->vendor = row->kind = row->software = "unknown";
     ORR_TRY(orr_curate(curator, arena, row->run, &keys, &row->skipped, err));
+    if (row->run->unread != NULL) {
+        row->reason = orr_arena_format(arena, "column %s holds no number", row->run->unread);
+    }
     if (row->skipped != NULL) {
         return ORR_OK;
     }
@@ -57,7 +60,7 @@ static orr_status judge_row(orr_engine *engine, orr_curator *curator, orr_arena 
                             orr_judged *row, orr_err *err) {
     row->measured = orr_run_throughput(row->run);
     ORR_TRY(orr_judged_resolve(curator, arena, row, err));
-    if (!(row->measured > 0)) {
+    if (!(row->measured > 0) && row->run->problem == NULL) {
         row->skipped = row->reason = "no throughput is stated";
     }
     if (row->skipped != NULL) {
