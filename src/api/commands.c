@@ -80,7 +80,8 @@ const orr_command orr_command_table[] = {
     {"evidence show", "evidence", "what files of measurements hold, and for which device",
      "b200.json", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_show, NULL},
     {"evidence merge", "evidence", "one file of measurements from several, by device",
-     "a.json,b.csv.gz", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE, orr_command_evidence_merge, NULL},
+     "a.json b.csv.gz --write machine.json", ORR_ARGS_EVIDENCE | ORR_ARGS_FILE,
+     orr_command_evidence_merge, NULL},
     {"calibrate", "evidence", "fit what no document states to published runs, stage by stage",
      "--runs data/validation/runs.csv --models data/validation/models.json "
      "--tiers data/validation/tiers.csv --stage nanotron",
@@ -99,8 +100,8 @@ const orr_command orr_command_table[] = {
 
 typedef enum field_place { AS_FLAG, FIRST, REQUIRED_FIRST, REQUIRED_FLAG } field_place;
 
-static void add_field(orr_arena *arena, orr_tree *fields, const char *name, const char *type,
-                      field_place place, const char *doc) {
+static orr_tree *add_field(orr_arena *arena, orr_tree *fields, const char *name, const char *type,
+                           field_place place, const char *doc) {
     orr_tree *field = orr_tree_push(arena, fields, orr_tree_new_map(arena));
     orr_tree_put_text(arena, field, "name", name);
     orr_tree_put_text(arena, field, "type", type);
@@ -109,6 +110,7 @@ static void add_field(orr_arena *arena, orr_tree *fields, const char *name, cons
     }
     orr_tree_put_bool(arena, field, "required", place == REQUIRED_FIRST || place == REQUIRED_FLAG);
     orr_tree_put_text(arena, field, "doc", doc);
+    return field;
 }
 
 orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
@@ -131,37 +133,41 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
     }
     orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
     if ((command->args & ORR_ARGS_NAME) != 0) {
-        add_field(arena, fields, "name", "text", REQUIRED_FIRST,
-                  "name in the catalog, or a file by its path");
+        (void)add_field(arena, fields, "name", "text", REQUIRED_FIRST,
+                        "name in the catalog, or a file by its path");
     }
     if ((command->args & ORR_ARGS_EVIDENCE) != 0) {
         orr_evidence_arguments(arena, fields);
     }
     bool measured = (command->args & (ORR_ARGS_EVIDENCE | ORR_ARGS_PLAN)) == ORR_ARGS_EVIDENCE;
     if ((command->args & ORR_ARGS_FILE) != 0 && measured) {
-        add_field(arena, fields, "file", "text", REQUIRED_FIRST,
-                  "files of evidence, separated by commas");
-        add_field(arena, fields, "write", "text", AS_FLAG,
-                  "write the merged evidence to this path");
+        orr_tree *files =
+            add_field(arena, fields, "file", "text", REQUIRED_FIRST,
+                      "files of evidence, one after the other or separated by commas");
+        orr_tree_put_bool(arena, files, "repeat", true);
+        (void)add_field(arena, fields, "write", "text", AS_FLAG,
+                        "write the merged evidence to this path; .sqlite and .db make a database");
     } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
-        add_field(arena, fields, "file", "text", plan ? FIRST : REQUIRED_FIRST,
-                  "launch script, framework's configuration, or plan file (docs/importing.md); "
-                  "options override it");
-        add_field(arena, fields, "release", "text", AS_FLAG,
-                  "of the framework that FILE is for, where its defaults changed; default: the "
-                  "newest");
+        (void)add_field(
+            arena, fields, "file", "text", plan ? FIRST : REQUIRED_FIRST,
+            "launch script, framework's configuration, or plan file (docs/importing.md); "
+            "options override it");
+        (void)add_field(
+            arena, fields, "release", "text", AS_FLAG,
+            "of the framework that FILE is for, where its defaults changed; default: the "
+            "newest");
         if (!plan) {
-            add_field(arena, fields, "write", "text", AS_FLAG,
-                      "write the cluster file of a topology, or the evidence of a table of "
-                      "collectives, to this path");
+            (void)add_field(arena, fields, "write", "text", AS_FLAG,
+                            "write the cluster file of a topology, or the evidence of a table of "
+                            "collectives, to this path");
         }
     }
     if ((command->args & ORR_ARGS_EXPORT) != 0) {
         orr_export_arguments(arena, fields);
     }
     if ((command->args & ORR_ARGS_CHECK) != 0) {
-        add_field(arena, fields, "strict", "bool", AS_FLAG,
-                  "exit with 4 when there is any finding, not only when the plan cannot run");
+        (void)add_field(arena, fields, "strict", "bool", AS_FLAG,
+                        "exit with 4 when there is any finding, not only when the plan cannot run");
     }
     if ((command->args & ORR_ARGS_TUNE) != 0) {
         const orr_tree *own = orr_tune_fields(arena);
@@ -179,53 +185,59 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
         }
     }
     if ((command->args & ORR_ARGS_ANCHOR) != 0) {
-        add_field(arena, fields, "anchor", "text", AS_FLAG,
-                  "a measured run, which corrects compute by one factor: a figure (10080, "
-                  "412TFLOP/s/GPU, 5.1s, 2200tok/s/GPU), with @GPUS where it ran the same plan at "
-                  "another scale (gbs/dp kept); or the log of a run");
+        (void)add_field(
+            arena, fields, "anchor", "text", AS_FLAG,
+            "a measured run, which corrects compute by one factor: a figure (10080, "
+            "412TFLOP/s/GPU, 5.1s, 2200tok/s/GPU), with @GPUS where it ran the same plan at "
+            "another scale (gbs/dp kept); or the log of a run");
     }
     if ((command->args & (ORR_ARGS_TRAINING | ORR_ARGS_CHECK)) != 0) {
-        add_field(
+        (void)add_field(
             arena, fields, "log", "text", AS_FLAG,
             "log, trace or memory snapshot of a run of this plan: where it falls short of the "
             "projection, and what would explain it");
     }
     if ((command->args & ORR_ARGS_TRAINING) != 0) {
         orr_training_arguments(arena, fields);
-        add_field(arena, fields, "svg", "text", AS_FLAG,
-                  "write where the peak goes, cause by cause, as SVG to this path");
+        (void)add_field(arena, fields, "svg", "text", AS_FLAG,
+                        "write where the peak goes, cause by cause, as SVG to this path");
     }
     if ((command->args & ORR_ARGS_LEDGER) != 0) {
-        add_field(arena, fields, "rank", "text", AS_FLAG,
-                  "pipeline rank whose bytes are listed one by one, 'worst' or 'all'");
-        add_field(
+        (void)add_field(arena, fields, "rank", "text", AS_FLAG,
+                        "pipeline rank whose bytes are listed one by one, 'worst' or 'all'");
+        (void)add_field(
             arena, fields, "timeline", "bool", AS_FLAG,
             "bytes along the order of the step (of rank, else of all); with --json the output "
             "is a trace that Perfetto opens");
-        add_field(arena, fields, "min_gpus", "bool", AS_FLAG,
-                  "the fewest GPUs on which this split fits, or why there are none");
-        add_field(arena, fields, "replay", "bool", AS_FLAG,
-                  "play the rank's allocations (of rank, else the worst) through a model of the "
-                  "caching allocator: fragmentation, the first step, saving a checkpoint");
+        (void)add_field(arena, fields, "min_gpus", "bool", AS_FLAG,
+                        "the fewest GPUs on which this split fits, or why there are none");
+        (void)add_field(
+            arena, fields, "replay", "bool", AS_FLAG,
+            "play the rank's allocations (of rank, else the worst) through a model of the "
+            "caching allocator: fragmentation, the first step, saving a checkpoint");
     }
     if ((command->args & ORR_ARGS_PLANS) != 0) {
-        add_field(arena, fields, "plans", "maps", REQUIRED_FLAG,
-                  "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
-                  "or YAML, or the path of a file that holds it");
+        (void)add_field(
+            arena, fields, "plans", "maps", REQUIRED_FLAG,
+            "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
+            "or YAML, or the path of a file that holds it");
     }
     if ((command->args & ORR_ARGS_MEASURED) != 0) {
-        add_field(arena, fields, "measured", "maps", AS_FLAG,
-                  "list of {plan, tokens_per_s_per_gpu} that were measured, plan as in plans; 0 "
-                  "tokens: it ran out of memory; as text or file like plans");
+        (void)add_field(
+            arena, fields, "measured", "maps", AS_FLAG,
+            "list of {plan, tokens_per_s_per_gpu} that were measured, plan as in plans; 0 "
+            "tokens: it ran out of memory; as text or file like plans");
     }
     if ((command->args & ORR_ARGS_AXES) != 0) {
-        add_field(arena, fields, "axes", "texts", AS_FLAG,
-                  "plan keys to move, such as tp,vpp; default: all that leave numerics alone");
+        (void)add_field(
+            arena, fields, "axes", "texts", AS_FLAG,
+            "plan keys to move, such as tp,vpp; default: all that leave numerics alone");
     }
     if ((command->args & ORR_ARGS_WITH) != 0) {
-        add_field(arena, fields, "with", "map", REQUIRED_FLAG,
-                  "map of the plan keys in which the other plan differs; as text: JSON or YAML, or "
-                  "the path of a file that holds it");
+        (void)add_field(
+            arena, fields, "with", "map", REQUIRED_FLAG,
+            "map of the plan keys in which the other plan differs; as text: JSON or YAML, or "
+            "the path of a file that holds it");
     }
     return fields;
 }

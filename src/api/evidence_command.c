@@ -150,9 +150,14 @@ orr_status orr_job_step_anchor(orr_job *job, orr_anchor *anchor, orr_err *err) {
 static orr_status read_files(orr_job *job, evidence_args *args, const orr_evidence **set,
                              orr_err *err) {
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, args, NULL, err));
-    const char *paths = orr_tree_text(orr_tree_get(job->args, "file"), args->evidence);
+    const orr_tree *file = orr_tree_get(job->args, "file");
+    const char *paths = orr_tree_text(file, args->evidence);
+    for (size_t i = 0; i < orr_tree_size(file); i++) {
+        const char *path = orr_tree_text(orr_tree_at(file, i), "");
+        paths = i == 0 ? path : orr_arena_format(job->arena, "%s,%s", paths, path);
+    }
     if (paths == NULL) {
-        return orr_fail(err, ORR_E_USAGE, "%s needs FILE[,FILE]", job->command->name);
+        return orr_fail(err, ORR_E_USAGE, "%s needs FILE ...", job->command->name);
     }
     orr_tree_put_text(job->arena, job->inputs, "file", paths);
     return read_set(job, paths, args, NULL, NULL, set, err);

@@ -49,7 +49,8 @@ static const char *next_positional(const orr_tree *command, const orr_tree *args
         const orr_tree *field = orr_tree_at(fields, i);
         const char *name = orr_tree_text(orr_tree_get(field, "name"), "");
         if (orr_tree_bool(orr_tree_get(field, "positional"), false) &&
-            orr_tree_get(args, name) == NULL) {
+            (orr_tree_get(args, name) == NULL ||
+             orr_tree_bool(orr_tree_get(field, "repeat"), false))) {
             return name;
         }
     }
@@ -215,6 +216,10 @@ static orr_status positional(cli *self, const orr_tree *command, orr_tree *args,
     if (key == NULL) {
         return usage(err, text, "is one argument too many",
                      "options start with --; a file or name is given once");
+    }
+    if (orr_tree_bool(orr_tree_get(find_field(command, key), "repeat"), false)) {
+        repeat_argument(self, args, key, text);
+        return ORR_OK;
     }
     orr_tree_put_text(self->arena, args, key, text);
     return ORR_OK;

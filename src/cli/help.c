@@ -89,6 +89,7 @@ static void print_field(const orr_tree *field, FILE *out) {
         for (const char *p = name; *p != '\0'; p++) {
             fputc(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p, out);
         }
+        fputs(orr_tree_bool(orr_tree_get(field, "repeat"), false) ? " ..." : "", out);
     } else {
         fputs("  ", out);
         print_flag_name(name, out);
