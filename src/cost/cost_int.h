@@ -102,6 +102,18 @@ struct orr_memo *orr_memo_new(orr_arena *arena);
 bool orr_memo_get(const struct orr_memo *memo, const orr_memo_key *key, orr_cost *out);
 void orr_memo_put(struct orr_memo *memo, const orr_memo_key *key, const orr_cost *cost);
 
+/* What a step multiplies the tile model of a product by. A grouped one runs at a share of that rate
+ * and takes launches_s at least. */
+typedef struct orr_gemm_factors {
+    double runs, software, surface, misaligned, grouped_share, launches_s;
+} orr_gemm_factors;
+orr_gemm_factors orr_cost_gemm_factors(const orr_cost_table *table, const orr_op *op);
+
+/* states.c: in words, what the prices of a step (how: orr_measured) and of a benchmark (NULL: there
+ * is none) are of. */
+void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                         uint8_t how, const orr_tree *benchmark, orr_tree *out);
+
 /* The shape of an attention op as its model takes it. */
 orr_attention_shape orr_attention_shape_of(const orr_op *op);
 

@@ -59,6 +59,26 @@ static void put_fit(orr_arena *arena, orr_tree *out, const orr_fit *fit, uint8_t
 
 /* ---- classes -------------------------------------------------------------------------------- */
 
+static void put_factor(orr_arena *arena, orr_tree *factors, const char *name, double factor) {
+    if (factor != 1) {
+        orr_tree_put_real(arena, factors, name, factor);
+    }
+}
+
+static void put_factors(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                        orr_tree *out) {
+    orr_gemm_factors x = orr_cost_gemm_factors(table, op);
+    orr_tree *factors = put_map(arena, out, "factors");
+    put_factor(arena, factors, "training_runs", x.runs);
+    put_factor(arena, factors, "software", x.software);
+    put_factor(arena, factors, "measured_nearby", x.surface);
+    put_factor(arena, factors, "misaligned_rows", x.misaligned);
+    put_factor(arena, factors, "grouped", 1 / x.grouped_share);
+    if (x.launches_s > 0) {
+        orr_tree_put_real(arena, out, "launches_s", x.launches_s);
+    }
+}
+
 static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op *op, double time_s,
                      orr_tree *out) {
     const orr_gemm_prices *prices = &table->gemm[op->dtype];
@@ -75,6 +95,7 @@ static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op
     put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
     orr_gemm_parts x = orr_gemm_explain(&prices->constants, machine, &shape, ORR_POWER_SUSTAINED);
+    put_factors(arena, table, op, out);
     orr_tree *cut = put_map(arena, out, "cut");
     orr_tree_put_int(arena, cut, "tile_m", (int64_t)x.tile_m);
     orr_tree_put_int(arena, cut, "tile_n", (int64_t)x.tile_n);
@@ -216,8 +237,7 @@ static void put_evidence(orr_arena *arena, const orr_cost_table *table, const or
     }
 }
 
-/* Whose attention kernel a benchmark's price is of. A benchmark sees the host's floor of every call
- * (start_s), which training hides behind other kernels: small shapes differ by it. */
+/* Whose attention kernel a benchmark's price is of; start_s: the host's floor of every call. */
 static void put_library(orr_arena *arena, const orr_cost_table *table, orr_kernel_pricer *pricer,
                         const orr_kernel_row *row, orr_tree *out) {
     orr_attention_shape shape = row->shape.attention;
@@ -308,6 +328,7 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
     pricer->arena = arena;
     pricer->calibration = calibration;
     put_benchmark(arena, table, op, pricer, map);
+    orr_cost_put_states(arena, table, op, (uint8_t)found.how, orr_tree_get(map, "benchmark"), map);
     *out = map;
     return ORR_OK;
 }

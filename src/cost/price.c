@@ -7,9 +7,9 @@
 #include "cost/models.h"
 
 /* What another device of the architecture, or another architecture, adds to a fit's error; one sd.
- * kernels.md §2.5: a sibling is off by 5-6 %, another generation by 11-24 %. */
+ * docs/kernels.md, "Devices left out". */
 static const double GEMM_KIN_RELERR[] = {0, 0.06, 0.20};
-static const double SMALL_GEMM_FLOPS = 2.0 * 512 * 512 * 512; /* judging.md's training subset */
+static const double SMALL_GEMM_FLOPS = 2.0 * 512 * 512 * 512; /* training sizes: docs/kernels.md */
 
 static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
@@ -148,35 +148,51 @@ static double misalignment(const orr_cost_table *table, const orr_op *op, double
     return aligned ? 1 : table->arch->misaligned;
 }
 
-static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
-    const orr_gemm_prices *prices = &table->gemm[op->dtype];
-    orr_gemm_shape shape = {.m = (double)op->shape.gemm.m,
+static orr_gemm_shape gemm_shape(const orr_cost_table *table, const orr_op *op) {
+    return (orr_gemm_shape){.m = (double)op->shape.gemm.m,
                             .n = (double)op->shape.gemm.n,
                             .k = (double)op->shape.gemm.k,
                             .batch = (double)op->shape.gemm.batch,
-                            .in_bytes = prices->in_bytes,
+                            .in_bytes = table->gemm[op->dtype].in_bytes,
                             .out_bytes = op->out_bytes};
+}
+
+orr_gemm_factors orr_cost_gemm_factors(const orr_cost_table *table, const orr_op *op) {
+    const orr_gemm_prices *prices = &table->gemm[op->dtype];
+    orr_gemm_shape shape = gemm_shape(table, op);
     double place[ORR_SURFACE_DIMS];
     orr_gemm_place(&shape, place);
-    double factor = table->arch->gemm_factor * table->arch->gemm_sustained *
-                    orr_max_f64(0.1, table->software->gemm_factor) *
-                    orr_surface_factor(prices->surface, place);
-    double time =
-        factor * orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
-    bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
-    orr_cost cost = {time, small ? prices->small_relerr_frac : prices->large_relerr_frac,
-                     prices->provenance};
+    orr_gemm_factors x = {.runs = table->arch->gemm_factor * table->arch->gemm_sustained,
+                          .software = orr_max_f64(0.1, table->software->gemm_factor),
+                          .surface = orr_surface_factor(prices->surface, place),
+                          .misaligned = 1,
+                          .grouped_share = 1};
     /* Frameworks hand a single group to the library of plain products. Several are launched one by
-     * one: where they are shorter than their launches, those decide (kernels.md §3). */
+     * one: where they are shorter than their launches, those decide. */
     if (op->kind == ORR_OP_GROUPED_GEMM && shape.batch > 1) {
         bool launches = table->software->graphs != ORR_GRAPHS_FULL;
-        cost.time_s = orr_max_f64(time / table->arch->grouped_frac,
-                                  launches ? table->arch->group_s * shape.batch : 0);
-        cost.relerr_frac = root_sum(cost.relerr_frac, table->arch->grouped_error_frac);
+        x.grouped_share = table->arch->grouped_frac;
+        x.launches_s = launches ? table->arch->group_s * shape.batch : 0;
     } else {
-        cost.time_s *= misalignment(table, op, prices->in_bytes);
+        x.misaligned = misalignment(table, op, prices->in_bytes);
     }
-    return cost;
+    return x;
+}
+
+static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
+    const orr_gemm_prices *prices = &table->gemm[op->dtype];
+    orr_gemm_shape shape = gemm_shape(table, op);
+    orr_gemm_factors x = orr_cost_gemm_factors(table, op);
+    double time =
+        x.runs * x.software * x.surface *
+        orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
+    time = time * x.misaligned / x.grouped_share;
+    bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
+    bool grouped = op->kind == ORR_OP_GROUPED_GEMM && shape.batch > 1;
+    double relerr = small ? prices->small_relerr_frac : prices->large_relerr_frac;
+    return (orr_cost){orr_max_f64(time, x.launches_s),
+                      grouped ? root_sum(relerr, table->arch->grouped_error_frac) : relerr,
+                      prices->provenance};
 }
 
 double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype) {
@@ -286,7 +302,7 @@ static double memory_bytes(const orr_cost_table *table, const orr_op *op) {
     if (op->sub != ORR_MEMOP_EAGER) {
         return op->bytes;
     }
-    static const double USUAL_FWD = 35, BWD_BY_FWD = 1.4; /* steptime.md §2.3 */
+    static const double USUAL_FWD = 35, BWD_BY_FWD = 1.4; /* docs/internals/program.md */
     double forward = table->software->norm_eager_fwd_bytes;
     double backward = table->software->norm_eager_bwd_bytes;
     forward = forward > 0 ? forward : USUAL_FWD;

@@ -19,6 +19,20 @@ static void add_time(orr_page *page, const char *name, const orr_tree *cost) {
                  orr_page_seconds(page, orr_tree_real(orr_tree_at(interval, 1), 0)));
 }
 
+/* Both times, each with what it is of; the second only where it is priced apart. */
+static void add_states(orr_page *page, const orr_tree *result) {
+    const orr_tree *benchmark = orr_tree_get(result, "benchmark");
+    add_time(page, "in training", result);
+    orr_page_add(page, "   (%s)\n  %-14s %s\n", text(result, "provenance"), "",
+                 text(result, "states.training"));
+    if (benchmark == NULL) {
+        orr_page_add(page, "  %-14s %s\n", "in a benchmark", text(result, "states.benchmark"));
+        return;
+    }
+    add_time(page, "in a benchmark", benchmark);
+    orr_page_add(page, "\n  %-14s %s\n", "", text(result, "states.benchmark"));
+}
+
 static void add_rates(orr_page *page, const orr_tree *result) {
     if (real(result, "flops_per_s") > 0) {
         orr_page_add(page, "  %-14s %.0f TFLOP/s, %.0f %% of the roof\n", "rate",
@@ -74,6 +88,26 @@ static void add_parts(orr_page *page, const char *title, const orr_tree *parts) 
         orr_page_add(page, " %s", orr_page_seconds(page, orr_tree_real(orr_tree_at(parts, i), 0)));
     }
     orr_page_add(page, "\n");
+}
+
+/* "then  x 1.21 training runs, x 0.98 measured nearby" */
+static void add_factors(orr_page *page, const orr_tree *result) {
+    const orr_tree *factors = orr_tree_get(result, "factors");
+    for (size_t i = 0; i < orr_tree_size(factors); i++) {
+        const char *key = orr_tree_key(factors, i);
+        orr_page_add(page, i == 0 ? "  %-14s x %.3f " : "%s x %.3f ", i == 0 ? "then" : ",",
+                     orr_tree_real(orr_tree_at(factors, i), 1));
+        for (; *key != '\0'; key++) {
+            orr_text_addn(&page->text, *key == '_' ? " " : key, 1);
+        }
+    }
+    if (real(result, "launches_s") > 0) {
+        orr_page_add(page, "; %s at least, to launch the groups",
+                     orr_page_seconds(page, real(result, "launches_s")));
+    }
+    if (orr_tree_size(factors) > 0) {
+        orr_page_add(page, "\n");
+    }
 }
 
 static void add_fit(orr_page *page, const orr_tree *result) {
@@ -138,23 +172,13 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
         return;
     }
     orr_page_add(page, "%s on %s\n\n", text(result, "op"), text(result, "hardware"));
-    add_time(page, "in training", result);
-    orr_page_add(page, "   (%s)\n", text(result, "provenance"));
-    const orr_tree *benchmark = orr_tree_get(result, "benchmark");
-    if (benchmark != NULL) {
-        add_time(page, "in a benchmark", benchmark);
-        if (orr_tree_get(benchmark, "kernel") != NULL) {
-            orr_page_add(page, "   (%s of %s, host floor %.1f us)", text(benchmark, "kernel"),
-                         text(benchmark, "device"),
-                         1e6 * orr_tree_real(orr_tree_get(benchmark, "start_s"), 0));
-        }
-        orr_page_add(page, "\n");
-    }
+    add_states(page, result);
     add_rates(page, result);
     add_roof(page, result);
     add_cut(page, result);
     add_parts(page, "at once", orr_tree_get(result, "at_once"));
     add_parts(page, "besides", orr_tree_get(result, "besides"));
+    add_factors(page, result);
     add_fit(page, result);
     add_evidence(page, result);
 }

@@ -1,0 +1,84 @@
+/* A step and a benchmark run one op in two states; what each price is of, in words.
+ * docs/internals/cost.md, "Two states". */
+#include "base/num.h"
+#include "cost/cost_int.h"
+
+static bool inside_a_domain(const orr_cost_table *table, const orr_op *op) {
+    return orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride).domains <=
+           1;
+}
+
+static const char *training(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                            uint8_t how) {
+    if (how != ORR_BY_MODEL) {
+        return how == ORR_BY_EXACT ? "as the evidence measured it"
+                                    : "the model, moved by evidence of shapes nearby";
+    }
+    bool inside = op->kind == ORR_OP_COLLECTIVE && inside_a_domain(table, op);
+    switch ((orr_op_kind)op->kind) {
+    case ORR_OP_GEMM:
+    case ORR_OP_GROUPED_GEMM:
+        if (table->arch->assumed) {
+            return "at the power limit throughout; what else training takes no published run of "
+                   "this architecture says";
+        }
+        return orr_arena_format(
+            arena, "at the power limit throughout, times %.2f: what published runs of %s take "
+                   "beyond kernels run alone",
+            table->arch->gemm_factor * table->arch->gemm_sustained,
+            orr_arch_name((orr_arch)table->arch->arch));
+    case ORR_OP_ATTENTION:
+        return orr_arena_format(arena,
+                                "at the efficiency that published runs of %s need; the host's "
+                                "part of a call hides behind other kernels",
+                                orr_arch_name((orr_arch)table->arch->arch));
+    case ORR_OP_MEMORY:
+        return "kernels of this family at their usual share of HBM bandwidth";
+    case ORR_OP_COLLECTIVE:
+        if ((inside ? table->inside : table->across)[op->sub].records > 0) {
+            return "as the sweep of the machine itself says";
+        }
+        return inside ? "as benchmarks of one idle domain run it"
+                      : "over the fabric as published runs load it";
+    }
+    return "";
+}
+
+/* Where no benchmark is priced: why, and what does it. */
+static const char *absent(const orr_cost_table *table, const orr_op *op) {
+    bool exchange = op->shape.comm.topk > 0;
+    switch ((orr_op_kind)op->kind) {
+    case ORR_OP_GEMM: return "no table measures this format on this accelerator or a sibling";
+    case ORR_OP_GROUPED_GEMM:
+        return "depends on the library's kernel: see --batch --class grouped_gemm";
+    case ORR_OP_ATTENTION: return "no table measures attention on this accelerator or a sibling";
+    case ORR_OP_MEMORY: return "depends on the library's kernel: see --batch --class memops";
+    case ORR_OP_COLLECTIVE:
+        if (exchange) {
+            return "depends on the library's kernel: see --batch --class ep_alltoall";
+        }
+        return inside_a_domain(table, op)
+                   ? "the same price: steps take what benchmarks measured"
+                   : "known of clusters that were measured: see --batch --class collectives";
+    }
+    return "";
+}
+
+void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                         uint8_t how, const orr_tree *benchmark, orr_tree *out) {
+    const char *alone = absent(table, op);
+    if (benchmark != NULL && op->kind == ORR_OP_ATTENTION) {
+        double start_s = orr_tree_real(orr_tree_get(benchmark, "start_s"), 0);
+        alone = orr_arena_format(arena,
+                                 "%s by its tables of %s, %.1f us of host in each call; beyond "
+                                 "those, the two fits differ",
+                                 orr_tree_text(orr_tree_get(benchmark, "kernel"), ""),
+                                 orr_tree_text(orr_tree_get(benchmark, "device"), ""),
+                                 start_s / ORR_US);
+    } else if (benchmark != NULL) {
+        alone = "milliseconds of it alone, over and over: power is limited only in long kernels";
+    }
+    orr_tree *states = orr_tree_put(arena, out, "states", orr_tree_new_map(arena));
+    orr_tree_put_text(arena, states, "training", training(arena, table, op, how));
+    orr_tree_put_text(arena, states, "benchmark", alone);
+}
