@@ -3,7 +3,7 @@
  * The model proposes, tools judge: every number comes from the oracle, legality and memory are
  * checked in code, duplicates are recognised, and the answer is never worse than the search and the
  * baseline that it is given. The conversation is rebuilt every round from the problem card, a table
- * of trials and the notes, so that it stays small. Source: spec/agent_protocols.md §3.7. */
+ * of trials and the notes, so that it stays small. docs/internals/agent.md. */
 #ifndef ORR_AGENT_H
 #define ORR_AGENT_H
 

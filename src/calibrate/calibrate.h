@@ -1,5 +1,6 @@
 /* Calibration: fits the kernel models of cost to tables of measured kernels and writes calibration
- * files. The same tables give the same bytes. Spec: kernels.md; the files: cost/calibration.h. */
+ * files. The same tables give the same bytes. docs/internals/cost.md; the files:
+ * cost/calibration.h. */
 #ifndef ORR_CALIBRATE_H
 #define ORR_CALIBRATE_H
 

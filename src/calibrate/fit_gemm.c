@@ -30,7 +30,7 @@ enum { UNIT_RATE = 4, QUANTISE = 14, TILES_FROM = 15, PARAMETERS = TILES_FROM + 
 
 static void set_parameters(orr_parameter out[PARAMETERS], const orr_machine *machine,
                            orr_dtype dtype, double quantisation) {
-    /* a unit is fed about 0.015 bytes a flop in every architecture seen (kernels.md §2.5) */
+    /* a unit is fed about 0.015 bytes a flop in every architecture of the tables */
     double unit_Bps = 0.0075 * orr_stored_bytes(dtype) * machine->peak_flops / machine->units;
     const orr_parameter fixed[TILES_FROM] = {
         PARAMETER("start_s", start_s, ORR_SCALE_LOG, 2e-6, 1e-7, 1e-3, 0.05),

@@ -2,7 +2,7 @@
  *
  * A tile costs its arithmetic at a share of one unit's peak plus a fixed ramp; tiles run in waves,
  * whole ones while they are few. Time does not depend on kv_heads (packing of grouped queries is
- * ignored), and HBM traffic is never the limit. steptime.md §2.2, kernels.md §4. */
+ * ignored), and HBM traffic is never the limit. docs/internals/cost.md. */
 #include <math.h>
 
 #include "base/num.h"

@@ -1,8 +1,8 @@
 /* Calibration files: constants of the kernel models with their fit errors and provenance.
  *
  * Four classes of file, each a list of records: `gemm`, `attention` and `collectives` hold fits to
- * measured kernels per device, `architecture` holds what training runs say beyond kernels
- * (steptime.md §4). The files of data/calibration are built in; `orrery calibrate` makes them. */
+ * measured kernels per device, `architecture` holds what training runs say beyond kernels.
+ * The files of data/calibration are built in; `orrery calibrate` makes them. */
 #ifndef ORR_COST_CALIBRATION_H
 #define ORR_COST_CALIBRATION_H
 
@@ -26,7 +26,7 @@ typedef struct orr_fit {
     /* of the device's sheet; 0: not looked up */
     double fp4_flops; /* tells refreshes of a chip apart */
     double bf16_flops, exp_per_clock;
-    double error_small_frac, error_training_frac;        /* by judging.md's training subset */
+    double error_small_frac, error_training_frac;        /* training sizes: docs/kernels.md */
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
     const char *surface_text;                            /* as the file holds it; NULL: none */
     const orr_surface *surface;                          /* read from it; NULL: none */
@@ -196,7 +196,7 @@ const orr_gemm_fit *orr_calibration_gemm(const orr_calibration *calibration,
                                          const orr_accelerator *accelerator, const char *scheme,
                                          orr_kin *kin);
 /* A fit's constants for an accelerator other than its own: operand bandwidth moves with a unit's
- * arithmetic; a relative with more power for it throttles less (GB300 by GB200, kernels.md §2.3).
+ * arithmetic; a relative with more power for it throttles less (GB300 by GB200).
  * Boards with less power are left as they are: runs on 500 W H100s show no more throttle. */
 orr_gemm_constants orr_gemm_transfer(const orr_gemm_fit *fit, const orr_accelerator *accelerator);
 

@@ -1,8 +1,8 @@
 /* Collective algorithms. Which of them a library would use is decided in policy.c.
  *
  * Inside a scale-up domain a measured message and its surface stand for all protocols of a library;
- * across domains rings and trees are limited by the NICs of the members (steptime.md §2.6,
- * kernels.md §6.2). Ignored: contention with other jobs on shared links. */
+ * across domains rings and trees are limited by the NICs of the members (docs/internals/cost.md,
+ * "Collectives across nodes"). Ignored: contention with other jobs on shared links. */
 #include <math.h>
 
 #include "base/num.h"
@@ -30,8 +30,9 @@ double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
 
 /* A double binary tree over domains, rings inside. */
 double orr_rails_tree_s(const orr_rails *rails, double bytes) {
-    static const double HOP_FACTOR = 1.5, BUS_FRAC = 0.85; /* steptime.md §2.6 */
-    double ends = 2 * (rails->ranks - 1) / rails->ranks;   /* of the bus, when data crosses once */
+    static const double HOP_FACTOR = 1.5,
+                        BUS_FRAC = 0.85;                 /* the share: NCCL, src/graph/tuning.cc */
+    double ends = 2 * (rails->ranks - 1) / rails->ranks; /* of the bus, when data crosses once */
     double nic = rails->nic_Bps * rails->inner * (rails->domains <= 2 ? ends : 1);
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     double depth = orr_ceil_log2_u64((uint64_t)rails->domains);

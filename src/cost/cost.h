@@ -2,8 +2,7 @@
  *
  * Kernel models are closed forms with constants per architecture, read from data/calibration (with
  * their fit errors); collectives are algorithms apart from the policies that choose them. Nothing
- * here knows models or plans beyond the op it prices. Spec: kernels.md §2.5, §4-6; steptime.md §2.
- */
+ * here knows models or plans beyond the op it prices. docs/internals/cost.md. */
 #ifndef ORR_COST_H
 #define ORR_COST_H
 
@@ -80,7 +79,7 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
  * devices of the tables are off when they are priced the same way. */
 orr_tree *orr_cost_reliance(orr_arena *arena, const orr_cost_table *table);
 
-/* Ranks that a token's experts lie on, on average: how often it is sent. kernels.md §6.4 */
+/* Ranks that a token's experts lie on, on average: how often it is sent. */
 double orr_cost_token_copies(double ranks, double topk, double experts);
 
 /* All ops of an object priced. */
@@ -93,8 +92,8 @@ void orr_cost_price(const orr_cost_table *table, orr_arena *arena, const orr_obj
 
 /* Prices the rows of a table of measured kernels (CSV, gzip too; the columns of data/kernels) as
  * benchmarks run them, not as training does, and compares: {summary, by: {device, dtype,
- * device_dtype, size}, class, unpriced: [{device, dtype, count}]} with the keys of spec/judging.md
- * (`validate --kernels`). class NULL: told from the columns. */
+ * device_dtype, size}, class, unpriced: [{device, dtype, count}]} (`validate --kernels`). class
+ * NULL: told from the columns. */
 typedef struct orr_kernels_request {
     const char *path, *class;
     const char *calibration; /* a folder laid out as data/calibration; NULL: the built-in one */

@@ -10,7 +10,7 @@
 /* Relative error, one sd, of prices that no measurement of this device backs. */
 static const double KIN_RELERR[] = {0, 0.10, 0.20};
 static const double OTHER_RANKS = 0.05;  /* an octave from the nearest measured group */
-static const double LEAST_RELERR = 0.02; /* of the same on another day: kernels.md §1 */
+static const double LEAST_RELERR = 0.02; /* of the same on another day: docs/kernels.md */
 
 static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);

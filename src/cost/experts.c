@@ -1,5 +1,5 @@
 /* Grouped products of experts, whole MoE layers, and their token exchange, as benchmarks measure
- * them. kernels.md §3, §6.4.
+ * them. docs/internals/cost.md, "Grouped products, layers of experts, exchanges".
  *
  * A group that no row was routed to costs nothing; the others cost their weights once, their rows
  * with the padding of a tile, and a fixed share each. Skewed routing loads the fullest rank. */

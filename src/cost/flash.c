@@ -1,5 +1,5 @@
 /* Fused attention and memory-bound kernels as benchmarks measure them: richer forms than pricing a
- * training step needs, so that libraries can be told apart. kernels.md §4, §5. */
+ * training step needs, so that libraries can be told apart. docs/internals/cost.md, "Attention". */
 #include <math.h>
 
 #include "base/num.h"

@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "cost/cost_int.h"
 
-static const double LEAST_RELERR = 0.02; /* two runs of one kernel differ by 3 %, kernels.md §1 */
+static const double LEAST_RELERR = 0.02; /* two runs of one kernel: docs/kernels.md */
 
 /* What training adds to a record. */
 static double training_factor(const orr_cost_table *table, const orr_evidence *evidence,

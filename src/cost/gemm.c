@@ -1,4 +1,4 @@
-/* Dense and batched matrix products: the tile model of kernels.md §2.5.
+/* Dense and batched matrix products: the tile model of docs/internals/cost.md.
  *
  * A library picks one of a few tile shapes and K splits for each problem; the model takes the best
  * of 11 x 7. For each, arithmetic, operand traffic from L2 and HBM traffic overlap imperfectly (a

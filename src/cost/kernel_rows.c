@@ -323,7 +323,7 @@ static bool read_exchange(const cells *c, orr_kernel_row *row) {
     row->shape.exchange.dispatch_s = number_of(c, TIME) * ORR_US;
     row->shape.exchange.combine_s = number_of(c, FIRST + 7) * ORR_US;
     row->time_s = row->shape.exchange.dispatch_s + row->shape.exchange.combine_s;
-    row->training = row->shape.exchange.tokens >= 1024; /* judging.md leaves it open */
+    row->training = row->shape.exchange.tokens >= 1024; /* training sizes: docs/kernels.md */
     return row->shape.exchange.tokens > 0 && row->shape.exchange.ep > 1 &&
            row->shape.exchange.hidden > 0 && row->shape.exchange.topk > 0 &&
            row->shape.exchange.experts >= row->shape.exchange.topk;

@@ -1,4 +1,4 @@
-/* Tables of measured kernels, row by row: the CSV columns of data/kernels (spec: kernels.md §0). */
+/* Tables of measured kernels, row by row, by the CSV columns of kernel_rows.c. */
 #ifndef ORR_COST_KERNEL_ROWS_H
 #define ORR_COST_KERNEL_ROWS_H
 
@@ -33,7 +33,7 @@ typedef struct orr_kernel_row {
     bool whole;                                   /* it says what a price needs */
     char name[96];                                /* kernel points here where it is put together */
     double time_s;
-    bool training; /* of judging.md's training subset */
+    bool training; /* of training size: docs/kernels.md */
     uint8_t stage; /* orr_kernel_stage */
     union {
         struct {

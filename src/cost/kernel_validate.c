@@ -108,7 +108,7 @@ static double rounded(double value) {
     return floor(value * 1e5 + 0.5) / 1e5;
 }
 
-/* Rows for which `take` says yes, as the keys of judging.md. */
+/* Errors over the rows for which `take` says yes. */
 typedef bool (*take_fn)(const judged *row, uint32_t which);
 
 static orr_tree *summarise(const tally *t, take_fn take, uint32_t which, float *scratch) {

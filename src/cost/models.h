@@ -1,7 +1,6 @@
 /* Kernel models: closed forms from a shape, an accelerator's data sheet and fitted constants to
  * seconds. Pure functions of their arguments; no files, no plans. The calibration fits the
- * constants of exactly these functions. Spec: kernels.md §2.5 (GEMM), §3 (grouped), §4 (attention),
- * §5 (memory), §6 (collectives); steptime.md §2. */
+ * constants of exactly these functions. docs/internals/cost.md says where they come from. */
 #ifndef ORR_COST_MODELS_H
 #define ORR_COST_MODELS_H
 
@@ -26,8 +25,8 @@ double orr_stored_bytes(orr_dtype dtype);
 /* Clocks fall when a chip computes for long at its power limit. Benchmarks run a kernel for
  * milliseconds, training for days. */
 typedef enum orr_power {
-    ORR_POWER_BENCHMARK = 0, /* grows with the kernel's own duration, kernels.md §2.5 */
-    ORR_POWER_SUSTAINED = 1  /* fully throttled, steptime.md §2.1 */
+    ORR_POWER_BENCHMARK = 0, /* grows with the kernel's own duration */
+    ORR_POWER_SUSTAINED = 1  /* fully throttled */
 } orr_power;
 
 /* ---- GEMM ----------------------------------------------------------------------------------- */
@@ -43,9 +42,9 @@ enum { ORR_GEMM_TILES = 11 };
 extern const double ORR_GEMM_TILE[ORR_GEMM_TILES][2];
 
 /* t = start + T (1 + throttle·x/(1+x)) + quantise, x = T/throttle_half, T the least over tiles and
- * K splits of (tc^q + tl^q + (td + (1-a) to)^q)^(1/q) + a·to + waves·tile + split. The form of
- * kernels.md §2.5, with tiles of unequal efficiency, part-filled tiles, slower deep products and a
- * smooth throttle. */
+ * K splits of (tc^q + tl^q + (td + (1-a) to)^q)^(1/q) + a·to + waves·tile + split. Tiles are
+ * of unequal efficiency and may be part-filled, deep products are slower. docs/internals/cost.md,
+ * "How a GEMM is priced". */
 typedef struct orr_gemm_constants {
     double start_s;         /* launch and drain */
     double efficiency;      /* of peak, in the main loop of a 128x128 tile at K = 4096 */
@@ -223,7 +222,7 @@ double orr_torus_hops(double ranks, double dimensions);
  * bound for several ranks of a domain cross once. */
 double orr_rails_all_to_all_s(const orr_rails *rails, double bytes, double crossing_frac);
 /* Distinct places among `places` that a token's top-k experts out of `experts` lie on, on average,
- * chosen without replacement. kernels.md §6.4 */
+ * chosen without replacement. */
 double orr_distinct_places(double places, double topk, double experts);
 
 #endif

@@ -1,7 +1,7 @@
 /* Measuring: which part of a target plan fits on the devices at hand, which ops that is, and how
  * long they take.
  *
- * The part is chosen as spec/primus.md §3.7 does: pipeline first, then experts, context, tensor
+ * The part is chosen as Primus-projection does: pipeline first, then experts, context, tensor
  * parallelism last; layers are cut to one of each kind. Ops run in the order of the layer, each
  * timed on its own, so that caches are as they are in training. The measuring runs in a child
  * process; whatever ends it, what was measured until then is kept and what is missing is said. */

@@ -1,4 +1,4 @@
-/* Anthropic Messages. Source: spec/agent_protocols.md §3.4. */
+/* Anthropic Messages (docs.anthropic.com, "Messages API"). */
 #include <string.h>
 
 #include "base/err.h"

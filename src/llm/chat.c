@@ -1,4 +1,5 @@
-/* OpenAI Chat Completions, and what imitates it. Source: spec/agent_protocols.md §3.2, §3.5. */
+/* OpenAI Chat Completions, and what imitates it.
+ * (platform.openai.com/docs/api-reference/chat). */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* Language models over their wire formats: OpenAI Chat Completions, OpenAI Responses, Anthropic
  * Messages, and the local servers that imitate them. One model of a conversation inside, three
  * adapters outside; an assistant's turn is kept in the provider's own words and sent back verbatim.
- * Source: spec/agent_protocols.md §3.1-3.6. */
+ * docs/llm.md; each adapter names the protocol that it speaks. */
 #ifndef ORR_LLM_H
 #define ORR_LLM_H
 

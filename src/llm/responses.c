@@ -1,4 +1,5 @@
-/* OpenAI Responses, used without state on the server. Source: spec/agent_protocols.md §3.3. */
+/* OpenAI Responses, used without state on the server
+ * (platform.openai.com/docs/api-reference/responses). */
 #include <string.h>
 
 #include "base/err.h"

@@ -3,7 +3,7 @@
  * A session takes lines and gives lines (JSON-RPC 2.0, one object a line); whoever owns the streams
  * moves them. Both eras of the protocol are spoken: `initialize` with 2025-11-25, 2025-06-18 and
  * 2024-11-05, and the stateless 2026-07-28, told apart request by request. It is a front end: it
- * sees the public headers alone. Source: spec/agent_protocols.md §3.8. */
+ * sees the public headers alone. modelcontextprotocol.io/specification. */
 #ifndef ORR_MCP_H
 #define ORR_MCP_H
 

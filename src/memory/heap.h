@@ -1,5 +1,5 @@
 /* A model of PyTorch's caching allocator: rounding, pools, segments, best fit, splitting, merging.
- * Source: memory.md §6.2 (constants and split rule read in the allocator's code). Addresses are
+ * Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp (constants and split rule). Addresses are
  * made up; nothing is allocated. */
 #ifndef ORR_MEMORY_HEAP_H
 #define ORR_MEMORY_HEAP_H

@@ -1,5 +1,5 @@
-/* Buffers of the distributed optimizer, element by element (spec: memory.md §2.1; vectors from
- * running Megatron's own function: tests/data/memory/distopt_layout.json).
+/* Buffers of the distributed optimizer, element by element (Megatron-Core,
+ * distributed/param_and_grad_buffer.py; vectors from running it: tests/data/memory).
  *
  * Parameters go into the buffer in reverse order of registration, as their gradients become ready.
  * Starts are aligned to 64 elements, bucket ends to what makes shards equal and aligned. */

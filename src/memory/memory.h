@@ -1,7 +1,7 @@
 /* Bytes on every rank: static, in flight, transient; the verdict; and the ledger that can say what
  * any byte is. Four figures, kept apart: live (tensors), allocated (rounded as the allocator does),
  * reserved (what the allocator holds), device (with context, libraries, communicators).
- * Spec: memory.md, memory_verdict.md §3-4, §9. */
+ * docs/internals/memory.md. */
 #ifndef ORR_MEMORY_H
 #define ORR_MEMORY_H
 
@@ -58,7 +58,7 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
 /* The verdict of `need` bytes: also used by search, so that there is one and only one. */
 double orr_memory_p_oom(const orr_software *software, orr_sureness sureness, double need_bytes,
                         double capacity_bytes);
-/* Slope of P(OOM) in ln(need / capacity): what is guessed flattens it. memory_verdict.md §6. */
+/* Slope of P(OOM) in ln(need / capacity): what is guessed flattens it. docs/internals/memory.md. */
 double orr_memory_oom_slope(const orr_software *software, orr_sureness sureness);
 
 /* The verdict's `need` alone, many times over, for searches. A weigher is told a program whose
@@ -137,7 +137,8 @@ typedef struct orr_replay {
 void orr_memory_replay(const orr_program *program, orr_arena *arena, uint32_t rank,
                        bool expandable_segments, orr_replay *out);
 
-/* ---- buffers of the distributed optimizer (memory.md §2.1) ----------------------------------- */
+/* ---- buffers of the distributed optimizer -----------------------------------------------------
+ */
 
 /* Tensors of one buffer in registration order; the walk goes over them from the back. */
 typedef struct orr_buffer_spec {

@@ -1,6 +1,6 @@
 /* The worst moment of a rank: over the order's live vectors, what the micro-batches in flight hold
  * plus what the running one holds at the worst instant of its forward, loss or backward; then the
- * end of a backward and the optimizer step. Spec: memory_verdict.md §3, memory.md §4-5. */
+ * end of a backward and the optimizer step. docs/internals/memory.md. */
 #include "memory/memory_int.h"
 
 #include "base/num.h"

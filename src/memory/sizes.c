@@ -6,7 +6,7 @@
 
 #include "base/num.h"
 
-enum { ROUND_BYTES = 512 /* memory.md §6.2 */ };
+enum { ROUND_BYTES = 512 /* of a block of PyTorch's allocator */ };
 
 double orr_memory_rounded(double bytes) {
     /* Beyond 2^53 a double has no finer grain than the multiple itself. */

@@ -1,5 +1,5 @@
 /* Bytes of a rank that stay all the time: parameters, gradients, optimizer states by shard group,
- * and persistent buffers. Spec: memory.md §1, §2, §5 (persistent), §6.3; memory_verdict.md §4. */
+ * and persistent buffers. docs/internals/memory.md, "Static bytes". */
 #include "memory/memory_int.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ typedef struct elements {
     double frozen; /* bytes that do not train */
 } elements;
 
-/* Buckets as large as Megatron makes them; the spec's figure, not a fit (memory.md §2.1). */
+/* Buckets as large as Megatron makes them (core/distributed/distributed_data_parallel.py). */
 enum { BUCKET_ELEMENTS = 40000000, BUCKET_ELEMENTS_A_RANK = 1000000 };
 
 /* First rank, first chunk, gradients overlapped: the buffer has several buckets, each padded. */
@@ -120,7 +120,7 @@ static double param_bytes(const orr_weighed *w, double real, double linear) {
     return bytes == 1 ? linear + 2 * (real - linear) : bytes * real;
 }
 
-/* Bytes a quantised element takes with its scales (memory.md §2). */
+/* Bytes a quantised element takes with its scales. */
 static double quantised_bytes(uint8_t precision) {
     switch (precision) {
     case ORR_PRECISION_FP8_MX: return 1 + 1.0 / 32;
@@ -133,9 +133,7 @@ static double quantised_bytes(uint8_t precision) {
 }
 
 /* Low-precision copies of a weight that are kept. Per-tensor scales serve both directions where the
- * hardware multiplies in any layout; primary weights are one of the copies (memory_verdict.md
- * §4.2).
- */
+ * hardware multiplies in any layout; primary weights are one of the copies. */
 static uint32_t cached_copies(const orr_weighed *w) {
     const orr_plan *plan = w->plan;
     uint32_t copies = plan->variant.fp8_copies;
@@ -198,7 +196,7 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
             floor(w->software->ddp_bucket_bytes * (dense.real + expert.real));
     }
     if (!shards_params(plan)) {
-        /* With sharded parameters the backward quantises again (memory.md §3.3). */
+        /* With sharded parameters the backward quantises again. */
         item[ORR_ITEM_FP8_COPIES] = floor(cached_copies(w) * quantised_bytes(numeric->precision) *
                                           (dense.linear + expert.linear));
     }
@@ -211,7 +209,7 @@ static void add_states(const orr_weighed *w, uint32_t rank, orr_static *out) {
                           (w->software->optimizer_foreach ? numeric->exp_avg_sq_bytes * states : 0);
 }
 
-/* Buffers of parameters that are gathered unit by unit (memory.md §6.3). Two-byte units: gathered
+/* Buffers of parameters that are gathered unit by unit. Two-byte units: gathered
  * twice (in use, prefetched), their gradients, and two reduce-scatter inputs in the gradients'
  * format. */
 static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
@@ -269,14 +267,14 @@ static void add_units(const orr_weighed *w, uint32_t rank, orr_static *out) {
         frozen_unit = orr_max_f64(frozen_unit, frozen_root_unit);
         frozen_root = 0;
     }
-    /* in use and on its way; forwards and the loss hold no gradients of them (memory.md §6.3) */
+    /* in use and on its way; forwards and the loss hold no gradients of them */
     double forward = orr_min_f64(unit_bytes, 2 * unit_gathered);
     out->item[ORR_ITEM_FSDP_UNIT] = floor(unit_bytes * unit) + 2 * frozen_unit;
     out->away = floor(unit_bytes * unit) - floor(forward * unit);
     out->item[ORR_ITEM_FSDP_ROOT] = floor(root_bytes * root) + frozen_root;
 }
 
-/* One dummy a distinct shape, on this rank, whatever the number of layers (memory.md §5). */
+/* One dummy a distinct shape, on this rank, whatever the number of layers. */
 static double dummy_bytes(const orr_weighed *w, uint32_t rank) {
     const uint32_t vpp = w->plan->pipe.vpp;
     ORR_UNSET struct orr_weight_shape seen[2 * ORR_MAX_KIND_SHAPES];

@@ -1,5 +1,5 @@
 /* From bytes to an answer. One and the same function serves projection, search and validation.
- * Spec: memory_verdict.md §4.1, §6, §9. */
+ * docs/internals/memory.md, "Four figures". */
 #include "memory/memory_int.h"
 
 #include <math.h>

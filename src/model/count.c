@@ -1,4 +1,4 @@
-/* Parameters and model FLOPs, exact by construction (spec: memory.md §1). */
+/* Parameters and model FLOPs, exact by construction. */
 #include "base/mem.h"
 #include "model/model.h"
 

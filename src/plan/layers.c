@@ -27,7 +27,8 @@ static double layer_width(const orr_layer *layer) {
     return width + (m->gated ? 3 : 2) * ffn + m->experts;
 }
 
-/* ---- the walk by cumulative cost (memory_verdict.md §4.1) ------------------------------------ */
+/* ---- the walk by cumulative cost (nanotron) ---------------------------------------------------
+ */
 
 static uint64_t walk_layer_cost(const orr_layer *layer) {
     const orr_mlp *m = &layer->mlp;

@@ -1,6 +1,6 @@
 /* The plan: how a model is spread over a cluster and trained. Plain data in zero-padded
  * sub-structs, so that the bytes of each are one memo key. Legality is decided here, by rules that
- * each have an id, a message and a hint. Keys and values: spec/judging.md "Names". */
+ * each have an id, a message and a hint. Keys and values: keys.c, docs/internals/plan.md. */
 #ifndef ORR_PLAN_H
 #define ORR_PLAN_H
 
@@ -279,7 +279,7 @@ bool orr_plan_legal(const orr_resolved *resolved);
 /* Every rule {id, effect, summary}, for `orrery help rules` and the tests. */
 orr_tree *orr_plan_rules(orr_arena *arena);
 
-/* "E", "t", "m", "L" and "|", with "(x)*n" and "c*n" (spec: schedules.md §4). */
+/* "E", "t", "m", "L" and "|", with "(x)*n" and "c*n" (Megatron-Core's pipeline layouts). */
 orr_status orr_layout_read(orr_arena *arena, const char *text, orr_layout **out, orr_err *err);
 /* Layers of each chunk by the plan's placement, per chunk (arrays of pp*vpp): how many, and the
  * global index of the first. A chunk's layers are consecutive. ORR_E_INFEASIBLE when the placement

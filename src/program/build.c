@@ -116,7 +116,7 @@ void orr_add_memory(orr_builder *b, orr_phase phase, uint16_t name, orr_class cl
 /* Quantising a linear's input (forward) or output gradient: read 2 B, write two 1 B copies. A
  * compiler that fuses it into what makes the values writes these alone. */
 static void add_cast(orr_builder *b, orr_phase phase, const orr_linear *l, uint64_t elements) {
-    static const double CAST_BYTES = 4, FUSED_BYTES = 2; /* steptime.md §2.1 */
+    static const double CAST_BYTES = 4, FUSED_BYTES = 2;
     double bytes = b->key->variant.fused_casts ? FUSED_BYTES : CAST_BYTES;
     if (b->low && !l->wide) {
         orr_add_memory(b, phase, l->name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_CAST,
@@ -306,7 +306,7 @@ void orr_add_elementwise(orr_builder *b, uint16_t name, double elements, double 
 }
 
 void orr_add_norm(orr_builder *b, uint16_t name, double elements) {
-    static const double FORWARD_BYTES = 4, BACKWARD_BYTES = 6; /* steptime.md §2.3 */
+    static const double FORWARD_BYTES = 4, BACKWARD_BYTES = 6;
     if (b->key->variant.fused_norm) {
         orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_NORM_FWD,
                        FORWARD_BYTES * elements, 1);

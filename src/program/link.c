@@ -413,7 +413,7 @@ static bool budgets_memory(uint8_t kind) {
 }
 
 /* What a backward leaves for the weight gradients, of what a forward keeps, in the chunk with the
- * most layers: their programs count so too (schedules.md §3.3). */
+ * most layers: their programs count so too. */
 static void budget_memory(const orr_program *program, orr_schedule_spec *spec) {
     const orr_chunk *chunk = &program->chunk_kind[0];
     for (uint32_t k = 1; k < program->chunk_kind_count; k++) {

@@ -327,7 +327,8 @@ static void detach_shards(orr_op *all, uint32_t count) {
 
 /* Per-operator checkpointing runs elementwise work again, gathers, and every second product: the k
  * projection (left out: small), the output projection, one of the gated MLP's two up projections,
- * which costs what the down projection does, and grouped products. memory_verdict.md §4.6 */
+ * which costs what the down projection does, and grouped products. torchtitan,
+ * activation_checkpoint.py */
 static bool runs_again(const orr_op *op) {
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_MEMORY:

@@ -59,7 +59,7 @@ static void cp_after(orr_builder *b) {
 }
 
 static void push_fused(orr_builder *b, orr_phase phase) {
-    static const double BACKWARD_FLOPS = 2.5; /* five products for two, steptime.md §2.2 */
+    static const double BACKWARD_FLOPS = 2.5; /* five products for two */
     const orr_attention *a = &b->key->layer.attention;
     const orr_split *split = &b->key->split;
     bool by_heads = split->cp_kind == ORR_CP_A2A;
@@ -101,7 +101,7 @@ static void add_unfused(orr_builder *b) {
     bool fused_softmax = b->key->variant.attention == ORR_KERNEL_UNFUSED;
     uint64_t q = b->key->seq / b->key->split.cp, kv = b->key->seq;
     uint64_t d = b->size.d, dv = b->size.dv;
-    /* steptime.md §2.2; eager: scale, mask, softmax, dropout each on their own */
+    /* eager: scale, mask, softmax, dropout each on their own */
     double forward_bytes = fused_softmax ? 9 : 35, backward_bytes = fused_softmax ? 11 : 24;
     uint32_t kernels = fused_softmax ? 2 : 5;
     double scores = (double)b->size.scores;
@@ -135,7 +135,7 @@ static void add_rope(orr_builder *b, double elements) {
     if (!b->key->layer.attention.rope) {
         return;
     }
-    /* steptime.md §2.3: read and write; eager also rotates, multiplies twice and adds */
+    /* read and write; eager also rotates, multiplies twice and adds */
     bool fused = b->key->variant.fused_rope;
     double bytes = fused ? 4 : 24;
     orr_add_elementwise(b, ORR_N_ROPE, elements, bytes, bytes, fused ? 2 : 8);
@@ -196,7 +196,7 @@ static void lower_grouped(orr_builder *b) {
 }
 
 /* Latents are computed on every rank from its own tokens, then gathered for the up projections.
- * memory.md §1, §3. */
+ * DeepSeek-V2 (arXiv 2405.04434). */
 static void lower_latent(orr_builder *b) {
     const orr_attention *a = &b->key->layer.attention;
     const orr_sizes *z = &b->size;

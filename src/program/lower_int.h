@@ -9,7 +9,7 @@
 #include "program/names_int.h"
 #include "program/program.h"
 
-/* Sizes on one rank, as spec/memory.md §0 names them. */
+/* Sizes on one rank; symbols: docs/internals/program.md. */
 typedef struct orr_sizes {
     uint64_t n;        /* tokens outside sequence-parallel regions */
     uint64_t sharded;  /* N: tokens inside them */

@@ -1,7 +1,7 @@
 /* Dense MLP, and the byte counts of activations that experts share. */
 #include "program/lower_int.h"
 
-/* Bytes an element of the activation's output moves: steptime.md §2.3. */
+/* Bytes an element of the activation's output moves: docs/internals/program.md. */
 void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
     const orr_mlp *mlp = &b->key->layer.mlp;
     bool fused = b->key->variant.fused_activation;
@@ -14,7 +14,7 @@ void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
         backward_bytes = 10;
     }
     if (mlp->experts > 0 && mlp->bias && mlp->gated) {
-        /* biased experts clamp in separate ops: steptime.md §2.4 */
+        /* biased experts clamp in separate ops (gpt-oss) */
         forward_bytes *= 4;
         backward_bytes *= 4;
     }

@@ -7,7 +7,7 @@
 #include "program/traffic.h"
 
 /* Ranks of the R that a token with k distinct random experts of E reaches, on average:
- * R (1 - C(E - E/R, k) / C(E, k)), kernels.md §6.4. */
+ * R (1 - C(E - E/R, k) / C(E, k)). */
 static double destinations(uint32_t ranks, uint32_t experts, uint32_t topk) {
     double missed = 1;
     double elsewhere = experts - (double)experts / ranks;
@@ -129,7 +129,7 @@ static void add_mask_products(orr_builder *b, bool out) {
 }
 
 /* Copies of tokens into the order of experts and back. Permuting and unpermuting together move
- * 2 (2kNh + Nh) bytes each way (steptime.md §2.4); after an exchange, rows are sorted once more
+ * 2 (2kNh + Nh) bytes each way; after an exchange, rows are sorted once more
  * when a rank has several experts. */
 static void add_permute(orr_builder *b, bool out) {
     const orr_sizes *z = &b->size;

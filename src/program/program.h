@@ -1,7 +1,7 @@
 /* Compile and link. A layer kind is lowered once per split into an object: its ops, what they keep
  * for the backward pass, its parameters and transients. A plan is linked from objects and a
  * schedule order. Objects hold facts only, no times: memory and time read the same object, so they
- * cannot disagree about what happens. Design: design.md §2. */
+ * cannot disagree about what happens. ARCHITECTURE.md. */
 #ifndef ORR_PROGRAM_H
 #define ORR_PROGRAM_H
 
@@ -101,8 +101,7 @@ typedef struct orr_op {
             uint32_t size, stride; /* of the group in rank order */
             uint32_t count;        /* so many of them, one after the other */
             /* All-to-all that sends a token once per destination rank: rank_bytes counts that.
-             * Top-k and experts say how often it crosses to other domains (kernels.md §6.4). 0:
-             * plain */
+             * Top-k and experts say how often it crosses to other domains. 0: plain */
             uint32_t topk, experts;
         } comm;
         struct {
@@ -163,7 +162,7 @@ typedef struct orr_params {
     uint64_t frozen_linear_dense, frozen_linear_expert; /* of them, linears: may rest quantised */
 } orr_params;
 
-/* Bytes needed for a while, besides saved tensors. memory.md §5. */
+/* Bytes needed for a while, besides saved tensors. */
 typedef struct orr_transient {
     uint64_t forward;            /* peak of temporaries inside the forward */
     uint64_t backward;           /* inside the backward, on top of the layer's saved set */
@@ -171,7 +170,7 @@ typedef struct orr_transient {
     uint64_t dummy_wgrad; /* persistent bf16 weight-gradient dummies, distinct shapes: see link */
     uint64_t gather;      /* sequence-parallel gather buffer, grow-only */
     /* Kept from the input to the weight gradient when a schedule parts them: inputs and output
-     * gradients of the linears. memory.md §4 */
+     * gradients of the linears. */
     uint64_t pending_w;
 } orr_transient;
 
@@ -191,7 +190,7 @@ typedef struct orr_tensor_sums {
     uint64_t linear[2];  /* of linears */
     uint64_t largest;    /* one tensor */
 } orr_tensor_sums;
-/* Tensors start at multiples of so many elements in an optimizer's buffer (memory.md §2.1). */
+/* Tensors start at multiples of so many elements in an optimizer's buffer (Megatron-Core). */
 enum { ORR_TENSOR_ALIGN = 64 };
 
 enum { ORR_MAX_OPS = 288, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };

@@ -1,4 +1,5 @@
-/* What a layer keeps from forward to backward: spec/memory.md §3, proven on truth/memory.
+/* What a layer keeps from forward to backward: docs/internals/program.md, proven on
+ * tests/data/memory.
  *
  * Storages are counted once, by the first module that keeps them; a view keeps its whole storage
  * alive. `dropped` names the recompute modules that discard a tensor, `only` those that create it
@@ -337,7 +338,7 @@ static void keep_moe(orr_builder *b) {
 }
 
 /* Per-operator checkpointing keeps the output of every second product besides q, v, the attention
- * output and its row sums, which are in their modules: memory_verdict.md §4.6. */
+ * output and its row sums, which are in their modules (torchtitan, activation_checkpoint.py). */
 static void keep_sac(orr_builder *b) {
     const orr_sizes *z = &b->size;
     orr_keep(b, ORR_N_FC1, ORR_N_T_W1, 2 * z->n * z->ffn, LAYER, SAC);

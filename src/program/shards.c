@@ -1,5 +1,5 @@
 /* FSDP and ZeRO-3: parameters are gathered for the forward and again for the backward, gradients
- * scattered, on a stream of their own. steptime.md §2.11, memory.md §6.3. */
+ * scattered, on a stream of their own. docs/internals/program.md. */
 #include "base/num.h"
 #include "program/lower_int.h"
 

@@ -2,7 +2,7 @@
 
 orr_traffic orr_traffic_loss(orr_loss_kernel kernel) {
     switch (kernel) {
-    /* Middle of the measured 24-38 and 16-22 bytes, steptime.md §2.3. */
+    /* Middle of the 24-38 and 16-22 bytes that published runs show. */
     case ORR_LOSS_EAGER:
     case ORR_LOSS_EAGER_BF16: return (orr_traffic){31, 19, 6, ORR_MEMOP_ELEMENTWISE};
     case ORR_LOSS_NATIVE: return (orr_traffic){12, 8, 6, ORR_MEMOP_LOSS};
@@ -20,7 +20,7 @@ orr_traffic orr_traffic_embedding(void) {
 }
 
 orr_traffic orr_traffic_router(void) {
-    return (orr_traffic){12, 12, 6, ORR_MEMOP_ELEMENTWISE}; /* steptime.md §2.4 */
+    return (orr_traffic){12, 12, 6, ORR_MEMOP_ELEMENTWISE};
 }
 
 orr_traffic orr_traffic_dropout(void) {

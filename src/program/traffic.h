@@ -1,5 +1,5 @@
 /* Bytes that memory-bound ops move for each of their elements, and the kernels they take: what
- * lowering counts for a layer, and `cost` for one op. Sources: steptime.md §2.3, §2.4; PyTorch's
+ * lowering counts for a layer, and `cost` for one op. Sources: docs/internals/program.md; PyTorch's
  * multi-tensor Adam. */
 #ifndef ORR_PROGRAM_TRAFFIC_H
 #define ORR_PROGRAM_TRAFFIC_H

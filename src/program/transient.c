@@ -1,4 +1,4 @@
-/* Bytes needed for a while, besides what is saved: spec/memory.md §5, memory_verdict.md §3. */
+/* Bytes needed for a while, besides what is saved: docs/internals/memory.md. */
 #include "base/num.h"
 #include "program/lower_int.h"
 

@@ -484,7 +484,7 @@ static bool rests_on_measurements(const orr_projection *projection) {
 }
 
 /* Near the device's capacity allocators return and fetch memory in every step: runs that need 92 %
- * and more are up to 1.2 to 1.7 times slower than others (steptime.md §5.3), most are not. */
+ * and more are up to 1.2 to 1.7 times slower than others (Hagemann 2023), most are not. */
 static double memory_pressure(const orr_memory *memory) {
     static const double FROM = 0.92, MOST = 0.3;
     double need =

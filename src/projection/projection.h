@@ -1,5 +1,5 @@
 /* The projection of one plan: time, memory, interval, provenance, explanation. Composes the modules
- * below it and adds nothing of its own but the end of the step. Spec: steptime.md §2. */
+ * below it and adds nothing of its own but the end of the step. ARCHITECTURE.md. */
 #ifndef ORR_PROJECTION_H
 #define ORR_PROJECTION_H
 
@@ -171,7 +171,7 @@ orr_tree *orr_waterfall_write(orr_arena *arena, const orr_projection *projection
  * high: 90 % interval of tokens/s/GPU, 0 without. */
 orr_goodput_run orr_project_run(const orr_resolved *resolved, double tokens, double step_s,
                                 double low, double high);
-/* `result` of the envelope without its verdict, and its `memory` (keys: spec/judging.md). */
+/* `result` of the envelope without its verdict, and its `memory`. */
 orr_tree *orr_memory_write(orr_arena *arena, const orr_memory *memory, uint32_t pp);
 orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projection);
 

@@ -1,4 +1,4 @@
-/* A projection as the `result` of an envelope; keys as spec/judging.md fixes them. */
+/* A projection as the `result` of an envelope. */
 #include <stdio.h>
 
 #include "projection/projection.h"

@@ -3,7 +3,7 @@
  * A chunk's gradients are ready when its last weight gradient ends; from then, and for the
  * overlapped share of that last backward, the reduction runs behind what the rank still computes.
  * Chunks are reduced one after the other in the order in which they become ready. What outlasts the
- * rank's last op is exposed. Spec: steptime.md §2.10-2.12. */
+ * rank's last op is exposed. docs/internals/cost.md prices the collectives. */
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * is done. Overlapped (interleaved schedule only): posts return at once and a wait comes before the
  * value is used or the buffer of the previous send is reused; with warm-up flush, warm-up and
  * cool-down are overlapped as well. A transfer runs once both ends have posted it. Facts from
- * core/pipeline_parallel/schedules.py, checked against recorded traces (spec: schedules.md 2). */
+ * Megatron-LM's core/pipeline_parallel/schedules.py, checked against recorded traces. */
 #include "schedule/schedule_int.h"
 
 enum { NONE = UINT32_MAX };

@@ -3,7 +3,7 @@
  * are on a chain at once. Chimera counts a backward as long as a forward, Hanayo twice as long; the
  * order does not depend on the real times. Sources: Hanayo (arXiv 2308.15762), Chimera (arXiv
  * 2107.06925); neither published a generator, the rule above is the one recorded in the vectors
- * (spec: schedules.md 3.7). */
+ * (tests/data/schedules). */
 #include <string.h>
 
 #include "schedule/schedule_int.h"

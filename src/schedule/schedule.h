@@ -235,7 +235,7 @@ typedef struct orr_split_spec {
 } orr_split_spec;
 
 /* Layers of each chunk: count and first global index, per chunk (caller's arrays of pp*vpp).
- * ORR_E_INFEASIBLE names the divisibility that fails. Megatron's rules (spec: schedules.md). */
+ * ORR_E_INFEASIBLE names the divisibility that fails. Megatron's rules. */
 orr_status orr_split_layers(const orr_split_spec *spec, uint32_t *count, uint32_t *offset,
                             orr_err *err);
 

@@ -1,5 +1,6 @@
-/* Which layers each chunk gets: Megatron-LM's rules (spec: schedules.md 4). Layers go to chunks in
- * the order of the loop placement: chunk 0 of all ranks, then chunk 1 of all ranks. */
+/* Which layers each chunk gets: Megatron-LM's rules (core/transformer/transformer_block.py). Layers
+ * go to chunks in the order of the loop placement: chunk 0 of all ranks, then chunk 1 of all ranks.
+ */
 #include "schedule/schedule_int.h"
 
 static orr_status divides(uint32_t whole, uint32_t parts, const char *what, const char *by,

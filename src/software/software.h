@@ -2,8 +2,8 @@
  *
  * No framework name appears in code. Switches choose op variants and their saved tensors, numbers
  * are times and shares; every value in a data file says where it comes from (code, documentation,
- * fitted), and a value without evidence counts as a fitted parameter. Spec: steptime.md §4, §7;
- * memory_verdict.md §4, §9. */
+ * fitted), and a value without evidence counts as a fitted parameter. docs/software-profile.md.
+ */
 #ifndef ORR_SOFTWARE_H
 #define ORR_SOFTWARE_H
 
@@ -20,7 +20,7 @@ typedef enum orr_attention_kernel {
     ORR_KERNEL_EAGER = 2,     /* plain framework ops */
     ORR_KERNEL_EAGER_FP32 = 3 /* the same with an fp32 softmax, cast back */
 } orr_attention_kernel;
-/* Copies of the logits that a loss keeps; memory.md §3. */
+/* Copies of the logits that a loss keeps. */
 typedef enum orr_loss_kernel {
     ORR_LOSS_NATIVE = 0, /* vocabulary-parallel, fp32 softmax saved */
     ORR_LOSS_TE = 1,     /* gradient written in place into bf16 logits */

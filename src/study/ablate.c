@@ -1,6 +1,6 @@
 /* The error table once more with one effect of the model switched off at a time: what each is
  * worth. Nothing is fitted anew. Some effects are numbers of a software profile, a calibration or a
- * fabric, and are taken out of a copy; the rest the engine leaves out. Spec: steptime.md §3. */
+ * fabric, and are taken out of a copy; the rest the engine leaves out. docs/internals/study.md. */
 #include <math.h>
 #include <string.h>
 
@@ -151,7 +151,7 @@ static const orr_resolved *plan_without(orr_arena *arena, const orr_resolved *re
     return copy;
 }
 
-/* The groups of rows that spec steptime.md §3 tells apart. */
+/* The groups of rows that the table of ablations tells apart. */
 static const char *group_of(const orr_judged *row) {
     const char *source = row->run->source;
     bool moe = strcmp(row->kind, "moe") == 0;

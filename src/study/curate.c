@@ -1,7 +1,7 @@
 /* From the words of a published row to plan keys. What a word means depends on who wrote it:
  * data/study/rules.yaml holds those facts, matched by profile, framework, source or notes; a rule
  * says which software and fabric ran and what the source leaves unsaid. No rule names a model or a
- * figure. Spec: steptime.md §6, data/measured/README.md. */
+ * figure. docs/internals/study.md. */
 #include <math.h>
 #include <string.h>
 

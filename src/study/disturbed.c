@@ -1,6 +1,5 @@
 /* Rows that a rule without any model shows disturbed: the same configuration and global batch on
- * more GPUs cannot be much faster per GPU, so then the slower run was disturbed (steptime.md §5).
- */
+ * more GPUs cannot be much faster per GPU, so then the slower run was disturbed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The judge in the house: projections against what was published. Every row that cannot be
- * expressed is counted with its reason, never dropped. Words and keys: spec/judging.md. */
+ * expressed is counted with its reason, never dropped. docs/internals/study.md. */
 #ifndef ORR_STUDY_H
 #define ORR_STUDY_H
 
@@ -48,10 +48,10 @@ const char *orr_study_rows_csv(orr_arena *arena, const orr_tree *result);
 orr_status orr_study_saved_bytes(orr_arena *arena, const char *path, orr_tree **result,
                                  orr_err *err);
 /* Buffers of the distributed optimizer, as a framework's own function laid them out: {summary:
- * {layouts, identical}, failures: [{layout, what}]} (truth: distopt_layout.json). */
+ * {layouts, identical}, failures: [{layout, what}]} (tests/data/memory/distopt_layout.json). */
 orr_status orr_study_layouts(orr_arena *arena, const char *path, orr_tree **result, orr_err *err);
-/* Recorded schedules in a folder of vectors (spec: schedules.md §5); files that hold a list are
- * further tests, reported under `lists`. */
+/* Recorded schedules in a folder of vectors (as in tests/data/schedules); files that hold a list
+ * are further tests, reported under `lists`. */
 orr_status orr_study_schedules(orr_arena *arena, const char *folder, orr_tree **result,
                                orr_err *err);
 

@@ -1,5 +1,6 @@
 /* Buffers of the distributed optimizer against those that a framework's own function laid out:
- * every tensor's range and bucket, every bucket, the totals. Format: spec memory.md §2.1, §8. */
+ * every tensor's range and bucket, every bucket, the totals. Format:
+ * tests/data/memory/distopt_layout.json. */
 #include <string.h>
 
 #include "base/err.h"

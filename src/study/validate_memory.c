@@ -1,6 +1,6 @@
 /* Peak memory against what logs printed, and verdicts against what ran and what failed. Which
  * figure a source prints, and of which rank, is a fact of data/study/rules.yaml (heading `memory`);
- * like is compared with like. Spec: memory_verdict.md §2, §5, §9. */
+ * like is compared with like. docs/internals/study.md. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Recorded schedules against the library's own: op order, placement, exact times, spans, peaks. A
  * vector states op lists that a framework's code produced and what a simulator made of them; the
- * order is built anew and must be the same, then played. Format: spec schedules.md §5. */
+ * order is built anew and must be the same, then played. Format: tests/data/schedules. */
 #include <math.h>
 #include <string.h>
 

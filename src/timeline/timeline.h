@@ -1,5 +1,5 @@
 /* From priced ops to the times of layers: streams inside a layer, what communication hides behind
- * compute, recompute, host floors. Spec: steptime.md §2.5, §2.7, §2.11. */
+ * compute, recompute, host floors. docs/internals/program.md says which ops there are. */
 #ifndef ORR_TIMELINE_H
 #define ORR_TIMELINE_H
 

@@ -1,6 +1,6 @@
 /* Search over plans: every knob of a plan, every legal value, the best one, and a certificate that
  * nothing better was left out. An evaluation is the exact step time and the exact need of the worst
- * rank of one legal plan; what a bound rules out is counted apart. Design: design.md §7. */
+ * rank of one legal plan; what a bound rules out is counted apart. docs/internals/tune.md. */
 #ifndef ORR_TUNE_H
 #define ORR_TUNE_H
 
@@ -57,7 +57,7 @@ typedef struct orr_tune_request {
     void *progress_user;
 } orr_tune_request;
 
-/* The result tree of `orrery tune` (keys: spec/judging.md); lives in arena. ORR_E_INFEASIBLE when
+/* The result tree of `orrery tune` lives in arena. ORR_E_INFEASIBLE when
  * no plan is legal or fits: the message names what empties the space. */
 orr_status orr_tune(orr_engine *engine, orr_arena *arena, orr_tune_request *request,
                     orr_tree **result, orr_err *err);

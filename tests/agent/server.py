@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A scripted model server: plays OpenAI Chat Completions, OpenAI Responses and Anthropic Messages,
-streamed and whole, and everything that goes wrong with them (spec/agent_protocols.md, section 3.7).
+streamed and whole, and everything that goes wrong with them.
 
 A script is a list of steps, one for each request that carries tools:
   {"text": "..."}                           an answer in words

@@ -1,5 +1,5 @@
-/* Closed forms of the schedules (spec: schedules.md 3) against the engine, for random sizes and
- * times: makespan or longest rank span, and the peaks in flight of every rank. */
+/* Closed forms of the schedules (docs/internals/schedules.md) against the engine, for random sizes
+ * and times: makespan or longest rank span, and the peaks in flight of every rank. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -239,7 +239,7 @@ static void distinct_places_without_replacement(void **state) {
     (void)state;
     /* Mixtral: 8 experts on 8 ranks, top 2 */
     assert_true(fabs(orr_distinct_places(8, 2, 8) - 2) < 1e-12);
-    /* DeepSeek-V3 on 8 ranks: kernels.md says 5.25 for 256 experts, top 8 */
+    /* DeepSeek-V3 on 8 ranks: 5.25 for 256 experts, top 8 */
     double places = orr_distinct_places(8, 8, 256);
     assert_true(places > 5.2 && places < 5.4);
     assert_true(fabs(orr_distinct_places(1, 8, 256) - 1) < 1e-12);

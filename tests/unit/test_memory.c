@@ -125,7 +125,7 @@ static void units_come_and_go(void **state) {
     tear_down(&b);
 }
 
-/* Bytes a parameter of memory.md §2, for each way of keeping states. */
+/* Bytes a parameter, for each way of keeping states. */
 static void states_follow_the_table(void **state) {
     (void)state;
     static const struct {
@@ -294,7 +294,7 @@ static void a_gradient_copy_takes_the_step(void **state) {
     tear_down(&b);
 }
 
-/* Ran on 8 H100 with 62.6 GiB: bf16 gradients, native loss (memory_verdict.md §4.2). */
+/* Ran on 8 H100 with 62.6 GiB: bf16 gradients, native loss. */
 static void llama_8b_on_eight_h100_fits(void **state) {
     (void)state;
     static bed b;

@@ -18,7 +18,7 @@ static void the_half_point_is_one_half(void **state) {
         fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.94 * capacity, capacity) - 0.5) < 1e-9);
     assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0, capacity) == 0);
     assert_true(orr_memory_p_oom(&software, ORR_SURE_PARTLY, capacity, 0) == 1);
-    /* 10 % at 0.83, 90 % at 1.07 of the capacity (memory_verdict.md §6) */
+    /* 10 % at 0.83, 90 % at 1.07 of the capacity */
     assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 0.83 * capacity, capacity) -
                      0.10) < 0.02);
     assert_true(fabs(orr_memory_p_oom(&software, ORR_SURE_PARTLY, 1.07 * capacity, capacity) -

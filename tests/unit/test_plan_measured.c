@@ -163,7 +163,7 @@ static void what_ran_is_legal(void **state) {
 }
 
 /* Of the sweep's 871 failures, 123 have fewer micro-batches than stages less one, and 73 further
- * ones leave a rank without a block (memory_verdict.md §4.1). */
+ * ones leave a rank without a block. */
 static void what_did_not_launch_does_not_start(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new(), *scratch = orr_arena_new();

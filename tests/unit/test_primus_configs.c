@@ -1,5 +1,5 @@
 /* Every configuration that the reference system ships (tests/data/primus_configs.csv: a row a file
- * of AMD-AGI/Primus at fd1eeabb, columns named as in spec/primus.md), written as an experiment file
+ * of AMD-AGI/Primus at fd1eeabb, columns: see the header), written as an experiment file
  * here and read back: the plan is what the row says. */
 #include <setjmp.h>
 #include <stdarg.h>
