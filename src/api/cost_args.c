@@ -14,98 +14,145 @@ const char *const orr_cost_classes[] = {"any",         "gemm",        "grouped_g
                                         "moe_fused",   "attention",   "memops",
                                         "collectives", "ep_alltoall", NULL};
 
-#define TEXT(member, text)                                                                         \
+/* Kinds of ops, by the options that they take. */
+enum {
+    PRODUCT = 1,
+    GROUPED = 2,
+    ATTENTION = 4,
+    MEMORY = 8,
+    COLLECTIVE = 16,
+    EXCHANGE = 32,
+    TABLE = 64,
+    OPTIMIZER = 128,
+    MATRIX = 256, /* rows and columns */
+    ROUTER = 512,
+    LOSS = 1024, /* rows and columns too */
+    COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
+    MATMULS = PRODUCT | GROUPED,
+    COMPUTE = MATMULS | ATTENTION,
+    GROUP = COLLECTIVE | EXCHANGE,
+    OPS_ALL = COMPUTE | MEMORY | GROUP | COUNTED,
+    EVERYTHING = OPS_ALL | TABLE
+};
+
+#define TEXT(member, ops, text)                                                                    \
     {.name = #member,                                                                              \
      .type = ORR_FIELD_TEXT,                                                                       \
      .offset = offsetof(orr_cost_args, member),                                                    \
      .fallback = "",                                                                               \
+     .of = (ops),                                                                                  \
      .doc = text}
-#define SIZE(member, text)                                                                         \
+#define SIZE(member, ops, needing, text)                                                           \
     {.name = #member,                                                                              \
      .type = ORR_FIELD_REAL,                                                                       \
      .offset = offsetof(orr_cost_args, member),                                                    \
      .max = UINT32_MAX,                                                                            \
      .fallback = "0",                                                                              \
+     .of = (ops),                                                                                  \
+     .needed_by = (needing),                                                                       \
      .doc = text}
 
 static const orr_field fields[] = {
-    TEXT(op, "gemm, grouped-gemm, attention; elementwise, norm-fwd, norm-bwd, softmax, permute, "
-             "loss, embedding, cast, bulk (optimizers); all-reduce, all-gather, reduce-scatter, "
-             "all-to-all, send-recv, broadcast; dispatch, combine; adam, cross-entropy, router, "
-             "dropout"),
-    TEXT(hardware, "accelerator: a catalog name or a hardware file"),
-    TEXT(cluster, "node type that it stands in; default: the accelerator's usual one"),
-    TEXT(fabric, "what connects the domains; default: the cluster's"),
-    TEXT(software, "profile under which it runs in training; default: unknown"),
-    SIZE(gpus, "accelerators of the cluster; default: what the group needs"),
-    TEXT(dtype, "bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4; default: bf16"),
-    TEXT(phase, "of a product: forward, input_grad or weight_grad; of attention: forward or "
-                "backward; default: forward"),
-    SIZE(m, "rows of a product; grouped: of one group"),
-    SIZE(n, "columns of a product"),
-    SIZE(k, "depth of a product"),
-    SIZE(groups, "of a grouped product"),
-    SIZE(out_bytes, "moved an element of a product's output; 8: an fp32 sum is read and written"),
-    TEXT(batch, "with an op: products, or sequences of attention. Alone: a table of kernels "
-                "(.csv or .csv.gz; columns as for validate --kernels, times not needed), every row "
-                "priced as a benchmark runs it"),
-    SIZE(heads, "query heads"),
-    SIZE(kv_heads, "key-value heads; default: heads"),
-    SIZE(head_dim, "width of a query head"),
-    SIZE(v_dim, "width of a value head; default: head_dim"),
-    SIZE(window, "tokens of a sliding window; 0: none"),
-    SIZE(seq_q, "queries of a sequence on this rank"),
-    SIZE(seq_kv, "keys of a sequence; default: seq_q"),
+    TEXT(op, EVERYTHING,
+         "gemm, grouped-gemm, attention; elementwise, norm-fwd, norm-bwd, softmax, permute, "
+         "loss, embedding, cast, bulk (optimizers); all-reduce, all-gather, reduce-scatter, "
+         "all-to-all, send-recv, broadcast; dispatch, combine; adam, cross-entropy, router, "
+         "dropout"),
+    TEXT(hardware, OPS_ALL, "accelerator: a catalog name or a hardware file"),
+    TEXT(cluster, OPS_ALL, "node type that it stands in; default: the accelerator's usual one"),
+    TEXT(fabric, OPS_ALL, "what connects the domains; default: the cluster's"),
+    TEXT(software, OPS_ALL, "profile under which it runs in training; default: unknown"),
+    SIZE(gpus, OPS_ALL, 0, "accelerators of the cluster; default: what the group needs"),
+    TEXT(dtype, COMPUTE | EXCHANGE,
+         "bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4; default: bf16"),
+    TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS,
+         "of a product: forward, input_grad or weight_grad; of attention: forward or "
+         "backward; default: forward"),
+    SIZE(m, MATMULS, MATMULS, "rows of a product; grouped: of one group"),
+    SIZE(n, MATMULS, MATMULS, "columns of a product"),
+    SIZE(k, MATMULS, MATMULS, "depth of a product"),
+    SIZE(groups, GROUPED, GROUPED, "of a grouped product"),
+    SIZE(out_bytes, MATMULS, 0,
+         "moved an element of a product's output; 8: an fp32 sum is read and written"),
+    TEXT(batch, PRODUCT | ATTENTION | TABLE,
+         "with an op: products, or sequences of attention. Alone: a table of kernels "
+         "(.csv or .csv.gz; columns as for validate --kernels, times not needed), every row "
+         "priced as a benchmark runs it"),
+    SIZE(heads, ATTENTION, ATTENTION, "query heads"),
+    SIZE(kv_heads, ATTENTION, 0, "key-value heads; default: heads"),
+    SIZE(head_dim, ATTENTION, ATTENTION, "width of a query head"),
+    SIZE(v_dim, ATTENTION, 0, "width of a value head; default: head_dim"),
+    SIZE(window, ATTENTION, 0, "tokens of a sliding window; 0: none"),
+    SIZE(seq_q, ATTENTION, ATTENTION, "queries of a sequence on this rank"),
+    SIZE(seq_kv, ATTENTION, 0, "keys of a sequence; default: seq_q"),
     {.name = "causal",
      .type = ORR_FIELD_BOOL,
+     .of = ATTENTION,
      .offset = offsetof(orr_cost_args, causal),
      .fallback = "yes",
      .doc = "of attention"},
     {.name = "bytes",
      .type = ORR_FIELD_QUANTITY,
+     .of = MEMORY | COLLECTIVE,
+     .needed_by = COLLECTIVE,
      .offset = offsetof(orr_cost_args, bytes),
      .max = ORR_COST_MOST,
      .fallback = "0",
      .unit = "bytes",
      .doc = "traffic of a memory-bound op; of a collective as nccl-tests counts them (gather: "
             "whole output; scatter: whole input); 1e9, 1GB or 1GiB"},
-    SIZE(rows, "of a memory-bound op, instead of bytes: one read and one write of rows x cols"),
-    SIZE(cols, "see rows"),
-    SIZE(kernels, "launches of a memory-bound op; default: 1"),
-    SIZE(ranks, "members of a collective"),
+    SIZE(rows, MEMORY | MATRIX | LOSS, MATRIX | LOSS,
+         "of a memory-bound op, instead of bytes: one read and one write of rows x cols"),
+    SIZE(cols, MEMORY | MATRIX | LOSS, MATRIX | LOSS, "see rows"),
+    SIZE(kernels, MEMORY, 0, "launches of a memory-bound op; default: 1"),
+    SIZE(ranks, GROUP, GROUP, "members of a collective"),
     {.name = "stride",
      .type = ORR_FIELD_REAL,
+     .of = GROUP,
      .offset = offsetof(orr_cost_args, stride),
      .min = 1,
      .max = ORR_MAX_GPUS,
      .fallback = "1",
      .doc = "distance of its members in rank order"},
-    SIZE(tokens, "of dispatch, combine and router: of one rank"),
-    SIZE(hidden, "of dispatch and combine"),
-    SIZE(topk, "of dispatch and combine: experts a token"),
-    SIZE(experts, "of dispatch, combine and router: of the whole layer"),
+    SIZE(tokens, EXCHANGE | ROUTER, EXCHANGE | ROUTER,
+         "of dispatch, combine and router: of one rank"),
+    SIZE(hidden, EXCHANGE, EXCHANGE, "of dispatch and combine"),
+    SIZE(topk, EXCHANGE, EXCHANGE, "of dispatch and combine: experts a token"),
+    SIZE(experts, EXCHANGE | ROUTER, EXCHANGE | ROUTER,
+         "of dispatch, combine and router: of the whole layer"),
     {.name = "elements",
      .type = ORR_FIELD_REAL,
+     .of = OPTIMIZER,
+     .needed_by = OPTIMIZER,
      .offset = offsetof(orr_cost_args, elements),
      .max = ORR_COST_MOST,
      .fallback = "0",
      .doc = "of an optimizer: parameters that this rank updates"},
     {.name = "eager",
      .type = ORR_FIELD_BOOL,
+     .of = OPTIMIZER | LOSS,
      .offset = offsetof(orr_cost_args, eager),
      .fallback = "no",
      .doc = "of adam: PyTorch's foreach passes instead of one kernel; of cross-entropy: logits in "
             "fp32"},
     {.name = "class",
      .type = ORR_FIELD_ENUM,
+     .of = TABLE,
      .offset = offsetof(orr_cost_args, class),
      .values = orr_cost_classes,
      .fallback = "any",
      .doc = "kind of the table of --batch; 'any' takes it from the columns"},
-    TEXT(write, "write the table with its predictions to this path instead of into the answer"),
+    TEXT(write, TABLE,
+         "write the table with its predictions to this path instead of into the answer"),
 };
-static const orr_schema schema = {
-    .title = "cost", .fields = fields, .count = sizeof fields / sizeof *fields, .open = true};
+enum { FIELDS = sizeof fields / sizeof *fields };
+static const orr_schema schema = {.title = "cost", .fields = fields, .count = FIELDS, .open = true};
+
+double orr_cost_size(const orr_cost_args *args, const char *name) {
+    orr_cost_args copy = *args;
+    const double *size = orr_schema_number(&schema, &copy, name);
+    return size == NULL ? 0 : *size;
+}
 
 orr_status orr_cost_args_read(orr_job *job, orr_cost_args *out, uint64_t *seen, orr_err *err) {
     return orr_schema_read(&schema, job->arena, job->args, out, seen, err);
@@ -148,68 +195,6 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
     return status;
 }
 
-/* ---- which op takes which option ------------------------------------------------------------ */
-
-enum {
-    PRODUCT = 1,
-    GROUPED = 2,
-    ATTENTION = 4,
-    MEMORY = 8,
-    COLLECTIVE = 16,
-    EXCHANGE = 32,
-    TABLE = 64,
-    OPTIMIZER = 128,
-    MATRIX = 256, /* rows and columns */
-    ROUTER = 512,
-    LOSS = 1024, /* rows and columns too */
-    COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
-    MATMULS = PRODUCT | GROUPED,
-    COMPUTE = MATMULS | ATTENTION,
-    GROUP = COLLECTIVE | EXCHANGE,
-    OPS_ALL = COMPUTE | MEMORY | GROUP | COUNTED
-};
-
-/* What is not listed goes with everything. */
-static const struct {
-    const char *name;
-    uint16_t of, needed;
-} options[] = {{"dtype", COMPUTE | EXCHANGE, 0},
-               {"phase", COMPUTE | MATRIX | ROUTER | LOSS, 0},
-               {"m", MATMULS, MATMULS},
-               {"n", MATMULS, MATMULS},
-               {"k", MATMULS, MATMULS},
-               {"groups", GROUPED, GROUPED},
-               {"out_bytes", MATMULS, 0},
-               {"batch", PRODUCT | ATTENTION | TABLE, 0},
-               {"heads", ATTENTION, ATTENTION},
-               {"kv_heads", ATTENTION, 0},
-               {"head_dim", ATTENTION, ATTENTION},
-               {"v_dim", ATTENTION, 0},
-               {"window", ATTENTION, 0},
-               {"seq_q", ATTENTION, ATTENTION},
-               {"seq_kv", ATTENTION, 0},
-               {"causal", ATTENTION, 0},
-               {"bytes", MEMORY | COLLECTIVE, COLLECTIVE},
-               {"rows", MEMORY | MATRIX | LOSS, MATRIX | LOSS},
-               {"cols", MEMORY | MATRIX | LOSS, MATRIX | LOSS},
-               {"kernels", MEMORY, 0},
-               {"ranks", GROUP, GROUP},
-               {"stride", GROUP, 0},
-               {"tokens", EXCHANGE | ROUTER, EXCHANGE | ROUTER},
-               {"hidden", EXCHANGE, EXCHANGE},
-               {"topk", EXCHANGE, EXCHANGE},
-               {"experts", EXCHANGE | ROUTER, EXCHANGE | ROUTER},
-               {"elements", OPTIMIZER, OPTIMIZER},
-               {"eager", OPTIMIZER | LOSS, 0},
-               {"class", TABLE, 0},
-               {"write", TABLE, 0},
-               {"hardware", OPS_ALL, 0},
-               {"cluster", OPS_ALL, 0},
-               {"fabric", OPS_ALL, 0},
-               {"software", OPS_ALL, 0},
-               {"gpus", OPS_ALL, 0}};
-enum { OPTIONS = sizeof options / sizeof *options };
-
 static uint16_t family_of(int which) {
     static const uint16_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
     static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX};
@@ -235,9 +220,13 @@ static orr_status not_taken(orr_job *job, const char *op, const char *name, uint
     orr_status status =
         orr_fail(err, ORR_E_USAGE, "cost %s does not take --%s", op, option_name(job->arena, name));
     orr_text text = orr_text_new(job->arena, 1024);
-    for (int i = 0; i < OPTIONS; i++) {
-        if (options[i].of & family) {
-            orr_text_format(&text, " --%s", option_name(job->arena, options[i].name));
+    for (int common = 0; common < 2; common++) { /* what all ops take comes last */
+        for (size_t i = 0; i < FIELDS; i++) {
+            const orr_field *field = &fields[i];
+            if (field->of & family && field->of != EVERYTHING &&
+                (field->of == OPS_ALL) == (common == 1)) {
+                orr_text_format(&text, " --%s", option_name(job->arena, field->name));
+            }
         }
     }
     if (family != TABLE) {
@@ -268,15 +257,9 @@ orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int w
                                   orr_err *err) {
     uint16_t family = family_of(which);
     const char *what = which < 0 ? "of a table" : orr_cost_ops[which];
-    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+    for (size_t f = 0; f < FIELDS; f++) {
         const orr_field *field = &fields[f];
-        uint16_t of = family, needed = 0;
-        for (int i = 0; i < OPTIONS; i++) {
-            if (strcmp(options[i].name, field->name) == 0) {
-                of = options[i].of & family;
-                needed = options[i].needed & family;
-            }
-        }
+        bool needed = (field->needed_by & family) != 0;
         if (!(seen >> f & 1)) {
             if (needed) {
                 return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what,
@@ -284,12 +267,12 @@ orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int w
             }
             continue;
         }
-        if (!of) {
+        if (!(field->of & family)) {
             return not_taken(job, what, field->name, family, err);
         }
         if (field->type == ORR_FIELD_REAL || field->type == ORR_FIELD_QUANTITY) {
             double value = *(const double *)(const void *)((const char *)args + field->offset);
-            ORR_TRY(check_size(job, field, value, needed != 0, err));
+            ORR_TRY(check_size(job, field, value, needed, err));
         }
     }
     return ORR_OK;

@@ -41,6 +41,8 @@ extern const char *const orr_cost_classes[];
 
 /* seen: bits of the fields that are stated. */
 orr_status orr_cost_args_read(orr_job *job, orr_cost_args *out, uint64_t *seen, orr_err *err);
+/* A size by its name; 0: not stated, or no option has the name. */
+double orr_cost_size(const orr_cost_args *args, const char *name);
 orr_status orr_cost_find_op(const char *name, int *out, orr_err *err);
 /* Every option that is stated is one of the op (ORR_COST_TABLE: of a table), in its range, and none
  * is missing. */

@@ -60,22 +60,10 @@ static orr_status kernel_row(orr_job *job, const orr_cost_args *args, int which,
     orr_tree_put_text(job->arena, row, "phase", args->phase != NULL ? args->phase : "forward");
     orr_tree_put_bool(job->arena, row, "causal", args->causal);
     put_size(job, row, "batch", which == ORR_COST_GROUPED ? args->groups : batch);
-    const struct {
-        const char *name;
-        double value;
-    } sizes[] = {{"m", args->m},
-                 {"n", args->n},
-                 {"k", args->k},
-                 {"out_bytes", args->out_bytes},
-                 {"heads", args->heads},
-                 {"kv_heads", args->kv_heads},
-                 {"head_dim", args->head_dim},
-                 {"v_dim", args->v_dim},
-                 {"window", args->window},
-                 {"seq_q", args->seq_q},
-                 {"seq_kv", args->seq_kv}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        put_size(job, row, sizes[i].name, sizes[i].value);
+    put_size(job, row, "out_bytes", args->out_bytes);
+    const char *name;
+    for (uint32_t i = 0; (name = orr_evidence_size((uint8_t)which, i)) != NULL; i++) {
+        put_size(job, row, name, orr_cost_size(args, name));
     }
     return ORR_OK;
 }

@@ -172,6 +172,8 @@ const char *orr_evidence_records_hash(orr_arena *arena, const orr_tree *records)
 /* A set as a summary: files, what was taken and left out, records by kind. */
 orr_tree *orr_evidence_describe(orr_arena *arena, const orr_evidence *evidence);
 const char *orr_evidence_kind_name(uint8_t kind);
+/* Names of the sizes in a key of a kind, as its dim; NULL after the last. */
+const char *orr_evidence_size(uint8_t kind, uint32_t index);
 /* "m=4096 n=8192 k=8192", for people. */
 const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *key);
 /* Fields of a record {name, type, default, unit, values, doc}, for help. */

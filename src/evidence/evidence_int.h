@@ -30,8 +30,6 @@ enum {
 extern const char *const orr_evidence_ops[];
 extern const char *const orr_evidence_families[];
 extern const char *const orr_evidence_phases[];
-/* Names of the sizes of a key, by kind; NULL after the last. */
-extern const char *const orr_evidence_dims[ORR_EVIDENCE_KIND_COUNT][ORR_EVIDENCE_DIMS];
 
 /* A row as a record. Errors: a size that the op needs is missing, negative or beyond 2^53. */
 orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_record *out,

@@ -117,19 +117,6 @@ const char *orr_evidence_kind_name(uint8_t kind) {
     return kind < ORR_EVIDENCE_KIND_COUNT ? names[kind] : "unknown";
 }
 
-const char *const orr_evidence_dims[ORR_EVIDENCE_KIND_COUNT][ORR_EVIDENCE_DIMS] = {
-    [ORR_OP_GEMM] = {"m", "n", "k", "batch"},
-    [ORR_OP_GROUPED_GEMM] = {"m", "n", "k", "batch"},
-    [ORR_OP_ATTENTION] = {"batch", "heads", "kv_heads", "head_dim", "v_dim", "window", "seq_q",
-                          "seq_kv"},
-    [ORR_OP_MEMORY] = {"bytes", "kernels"},
-    [ORR_OP_COLLECTIVE] = {"bytes", "ranks", "domains"},
-    [ORR_EVIDENCE_LAYER] = {"hidden", "heads", "kv_heads", "head_dim", "v_dim", "ffn", "experts",
-                            "topk", "expert_ffn", "shared_ffn", "seq", "mbs", "tp", "cp", "ep",
-                            "sp"},
-    [ORR_EVIDENCE_UNIT] = {"bytes"},
-};
-
 /* The op's word with what tells its kind apart: "gemm bf16 forward m=8192 n=4096 k=4096". */
 const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *key) {
     orr_text text = orr_text_new(arena, 512);
@@ -148,11 +135,11 @@ const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *ke
                             ? "backward"
                             : orr_evidence_phases[key->phase + 1]);
     }
-    for (int d = 0; d < ORR_EVIDENCE_DIMS && orr_evidence_dims[key->kind][d] != NULL; d++) {
+    const char *name;
+    for (uint32_t d = 0; (name = orr_evidence_size(key->kind, d)) != NULL; d++) {
         bool plain = d > 2 && key->dim[d] <= (key->kind == ORR_OP_ATTENTION ? 0 : 1);
         if (!plain) {
-            orr_text_format(&text, " %s=%llu", orr_evidence_dims[key->kind][d],
-                            (unsigned long long)key->dim[d]);
+            orr_text_format(&text, " %s=%llu", name, (unsigned long long)key->dim[d]);
         }
     }
     return orr_text_done(&text);

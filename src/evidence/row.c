@@ -112,85 +112,90 @@ orr_evidence_class orr_evidence_row_class(const orr_evidence_row *row) {
                                            : ORR_CLASS_BIT_KERNEL;
 }
 
-typedef struct size {
-    const char *name;
-    double value, otherwise; /* otherwise: when 0; -1: must be stated */
-} size;
+/* ---- from a row to a record ----------------------------------------------------------------- */
 
-static orr_status put_sizes(const orr_evidence_row *row, const size *sizes, uint32_t count,
-                            orr_evidence_record *out, orr_err *err) {
-    for (uint32_t i = 0; i < count; i++) {
-        double value = sizes[i].value > 0 ? sizes[i].value : sizes[i].otherwise;
-        if (value < 0) {
-            return orr_fail(err, ORR_E_SCHEMA, "a record of op '%s' needs '%s'",
-                            orr_evidence_ops[row->op], sizes[i].name);
+/* One size of a key: the field that states it, and what it is where the row does not. */
+typedef struct dim {
+    const char *name;
+    size_t field; /* of orr_evidence_row */
+    size_t like;  /* another of its fields; 0: none */
+    double usual; /* -1: it must be stated */
+} dim;
+#define NEEDED(member) {#member, offsetof(orr_evidence_row, member), 0, -1}
+#define USUAL(member, value) {#member, offsetof(orr_evidence_row, member), 0, value}
+#define LIKE(member, other)                                                                        \
+    {#member, offsetof(orr_evidence_row, member), offsetof(orr_evidence_row, other), 0}
+static const dim dims[ORR_EVIDENCE_KIND_COUNT][ORR_EVIDENCE_DIMS + 1] = {
+    [ORR_OP_GEMM] = {NEEDED(m), NEEDED(n), NEEDED(k), USUAL(batch, 1)},
+    [ORR_OP_GROUPED_GEMM] = {NEEDED(m), NEEDED(n), NEEDED(k), USUAL(batch, 1)},
+    [ORR_OP_ATTENTION] = {USUAL(batch, 1), NEEDED(heads), LIKE(kv_heads, heads), NEEDED(head_dim),
+                          LIKE(v_dim, head_dim), USUAL(window, 0), NEEDED(seq_q),
+                          LIKE(seq_kv, seq_q)},
+    [ORR_OP_MEMORY] = {NEEDED(bytes), USUAL(kernels, 1)},
+    [ORR_OP_COLLECTIVE] = {NEEDED(bytes), NEEDED(ranks), USUAL(domains, 1)},
+    [ORR_EVIDENCE_LAYER] = {NEEDED(hidden), USUAL(heads, 0), LIKE(kv_heads, heads),
+                            USUAL(head_dim, 0), LIKE(v_dim, head_dim), USUAL(ffn, 0),
+                            USUAL(experts, 0), USUAL(topk, 0), USUAL(expert_ffn, 0),
+                            USUAL(shared_ffn, 0), NEEDED(seq), USUAL(mbs, 1), USUAL(tp, 1),
+                            USUAL(cp, 1), USUAL(ep, 1), USUAL(sp, 0)},
+    [ORR_EVIDENCE_UNIT] = {NEEDED(bytes)},
+};
+
+const char *orr_evidence_size(uint8_t kind, uint32_t index) {
+    return dims[kind][index].name;
+}
+
+static double size_of(const orr_evidence_row *row, size_t field) {
+    double size;
+    memcpy(&size, (const char *)row + field, sizeof size);
+    return size;
+}
+
+static orr_status put_sizes(const orr_evidence_row *row, orr_evidence_key *key, orr_err *err) {
+    const dim *of = dims[key->kind];
+    for (uint32_t i = 0; of[i].name != NULL; i++) {
+        double size = size_of(row, of[i].field);
+        if (!(size > 0)) {
+            size = of[i].like > 0 ? size_of(row, of[i].like) : of[i].usual;
         }
-        out->key.dim[i] = (uint64_t)(value + 0.5);
+        if (size < 0) {
+            return orr_fail(err, ORR_E_SCHEMA, "a record of op '%s' needs '%s'",
+                            orr_evidence_ops[row->op], of[i].name);
+        }
+        key->dim[i] = (uint64_t)(size + 0.5);
     }
     return ORR_OK;
 }
 
-static orr_status gemm_record(const orr_evidence_row *row, orr_evidence_record *out, orr_err *err) {
-    const size sizes[] = {
-        {"m", row->m, -1}, {"n", row->n, -1}, {"k", row->k, -1}, {"batch", row->batch, 1}};
-    if (row->out_bytes > 8) {
-        return orr_fail(err, ORR_E_SCHEMA, "out_bytes is %g, at most 8 are moved an element",
-                        row->out_bytes);
+/* Which kind of key a row's op has, and what its kind alone has. */
+static orr_status put_kind(const orr_evidence_row *row, orr_evidence_key *key, orr_err *err) {
+    if (row->op >= ORR_ROW_LAYER) { /* layers and units run forward and backward as a whole */
+        key->kind = row->op == ORR_ROW_LAYER ? ORR_EVIDENCE_LAYER : ORR_EVIDENCE_UNIT;
+        key->dtype = 0;
+        if (key->phase != ORR_PHASE_FORWARD && key->phase != ORR_PHASE_INPUT_GRAD) {
+            return orr_fail(err, ORR_E_SCHEMA, "a %s's phase is 'forward' or 'backward'",
+                            orr_evidence_ops[row->op]);
+        }
+    } else if (row->op >= ORR_ROW_COLLECTIVE) {
+        key->kind = ORR_OP_COLLECTIVE;
+        key->sub = (uint8_t)(row->op - ORR_ROW_COLLECTIVE);
+        key->phase = key->dtype = 0;
+    } else if (row->op == ORR_OP_MEMORY) {
+        key->kind = ORR_OP_MEMORY;
+        key->sub = row->family;
+        key->phase = key->dtype = 0;
+    } else if (row->op == ORR_OP_ATTENTION) {
+        key->kind = ORR_OP_ATTENTION;
+        key->causal = row->causal;
+    } else {
+        key->kind = row->op;
+        if (row->out_bytes > 8) {
+            return orr_fail(err, ORR_E_SCHEMA, "out_bytes is %g, at most 8 are moved an element",
+                            row->out_bytes);
+        }
+        key->out_bytes = (uint8_t)row->out_bytes;
     }
-    out->key.out_bytes = (uint8_t)row->out_bytes;
-    return put_sizes(row, sizes, 4, out, err);
-}
-
-static orr_status attention_record(const orr_evidence_row *row, orr_evidence_record *out,
-                                   orr_err *err) {
-    const size sizes[] = {{"batch", row->batch, 1},
-                          {"heads", row->heads, -1},
-                          {"kv_heads", row->kv_heads, row->heads},
-                          {"head_dim", row->head_dim, -1},
-                          {"v_dim", row->v_dim, row->head_dim},
-                          {"window", row->window, 0},
-                          {"seq_q", row->seq_q, -1},
-                          {"seq_kv", row->seq_kv, row->seq_q}};
-    out->key.causal = row->causal;
-    return put_sizes(row, sizes, 8, out, err);
-}
-
-static orr_status layer_record(const orr_evidence_row *row, orr_evidence_record *out,
-                               orr_err *err) {
-    const size sizes[] = {{"hidden", row->hidden, -1},
-                          {"heads", row->heads, 0},
-                          {"kv_heads", row->kv_heads, row->heads},
-                          {"head_dim", row->head_dim, 0},
-                          {"v_dim", row->v_dim, row->head_dim},
-                          {"ffn", row->ffn, 0},
-                          {"experts", row->experts, 0},
-                          {"topk", row->topk, 0},
-                          {"expert_ffn", row->expert_ffn, 0},
-                          {"shared_ffn", row->shared_ffn, 0},
-                          {"seq", row->seq, -1},
-                          {"mbs", row->mbs, 1},
-                          {"tp", row->tp, 1},
-                          {"cp", row->cp, 1},
-                          {"ep", row->ep, 1},
-                          {"sp", row->sp, 0}};
-    return put_sizes(row, sizes, 16, out, err);
-}
-
-/* Layers and units run forward and backward as a whole. */
-static orr_status whole_record(const orr_evidence_row *row, orr_evidence_record *out,
-                               orr_err *err) {
-    out->key.dtype = 0;
-    if (out->key.phase != ORR_PHASE_FORWARD && out->key.phase != ORR_PHASE_INPUT_GRAD) {
-        return orr_fail(err, ORR_E_SCHEMA, "a %s's phase is 'forward' or 'backward'",
-                        orr_evidence_ops[row->op]);
-    }
-    if (row->op == ORR_ROW_LAYER) {
-        out->key.kind = ORR_EVIDENCE_LAYER;
-        return layer_record(row, out, err);
-    }
-    const size sizes[] = {{"bytes", row->bytes, -1}};
-    out->key.kind = ORR_EVIDENCE_UNIT;
-    return put_sizes(row, sizes, 1, out, err);
+    return ORR_OK;
 }
 
 orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_record *out,
@@ -202,26 +207,8 @@ orr_status orr_evidence_row_record(const orr_evidence_row *row, orr_evidence_rec
                                  .samples = row->samples > 1 ? (uint32_t)row->samples : 1};
     out->key.phase = phases[row->phase];
     out->key.dtype = row->dtype;
-    if (row->op >= ORR_ROW_COLLECTIVE && row->op < ORR_ROW_LAYER) {
-        const size sizes[] = {
-            {"bytes", row->bytes, -1}, {"ranks", row->ranks, -1}, {"domains", row->domains, 1}};
-        out->key.kind = ORR_OP_COLLECTIVE;
-        out->key.sub = (uint8_t)(row->op - ORR_ROW_COLLECTIVE);
-        out->key.phase = out->key.dtype = 0;
-        return put_sizes(row, sizes, 3, out, err);
-    }
-    if (row->op >= ORR_ROW_LAYER) {
-        return whole_record(row, out, err);
-    }
-    out->key.kind = row->op;
-    if (row->op == ORR_OP_MEMORY) {
-        const size sizes[] = {{"bytes", row->bytes, -1}, {"kernels", row->kernels, 1}};
-        out->key.sub = row->family;
-        out->key.phase = out->key.dtype = 0;
-        return put_sizes(row, sizes, 2, out, err);
-    }
-    return row->op == ORR_OP_ATTENTION ? attention_record(row, out, err)
-                                       : gemm_record(row, out, err);
+    ORR_TRY(put_kind(row, &out->key, err));
+    return put_sizes(row, &out->key, err);
 }
 
 orr_status orr_evidence_key_read(orr_arena *arena, const orr_tree *map, orr_evidence_key *key,

@@ -18,8 +18,9 @@ static void put_size(orr_arena *arena, orr_tree *map, const char *name, uint64_t
 }
 
 static void put_sizes(orr_arena *arena, orr_tree *map, const orr_evidence_key *key) {
-    for (int d = 0; d < ORR_EVIDENCE_DIMS && orr_evidence_dims[key->kind][d] != NULL; d++) {
-        put_size(arena, map, orr_evidence_dims[key->kind][d], key->dim[d], 0);
+    const char *name;
+    for (uint32_t d = 0; (name = orr_evidence_size(key->kind, d)) != NULL; d++) {
+        put_size(arena, map, name, key->dim[d], 0);
     }
 }
 

@@ -40,19 +40,57 @@ static const char *const switches[] = {"off", "on", NULL};
 
 #define AT(member) offsetof(machine, member)
 static const orr_field fields[] = {
-    {"name", ORR_FIELD_TEXT, AT(name), 0, 0, NULL, NULL, NULL, "What it is called."},
-    {"gpus", ORR_FIELD_U32, AT(gpus), 1, 1024, NULL, "8", NULL, "Accelerators a node."},
-    {"rows", ORR_FIELD_U64, AT(rows), 0, 0, NULL, "1.1k", NULL, NULL},
-    {"memory", ORR_FIELD_QUANTITY, AT(memory_bytes), 1, 0, NULL, "80GiB", "bytes", "Its memory."},
-    {"link", ORR_FIELD_QUANTITY, AT(link_Bps), 0, 0, NULL, "400Gb/s", "bytes/s", NULL},
-    {"latency", ORR_FIELD_QUANTITY, AT(latency_s), 0, 1, NULL, "12us", "s", NULL},
-    {"efficiency", ORR_FIELD_REAL, AT(efficiency), 0, 1, NULL, "0.5", NULL, NULL},
-    {"offset", ORR_FIELD_REAL, AT(offset), -10, 10, NULL, "-1.5", NULL, NULL},
-    {"fast", ORR_FIELD_BOOL, AT(fast), 0, 0, NULL, "on", NULL, NULL},
-    {"precision", ORR_FIELD_ENUM, AT(precision), 0, 0, precisions, "bf16", NULL, NULL},
-    {"overlap", ORR_FIELD_FLAGS, AT(overlap), 0, 0, overlaps, "tp, ep", NULL, NULL},
-    {"extra", ORR_FIELD_TREE, AT(extra), 0, 0, NULL, "[1, {a: 2}]", NULL, NULL},
-    {"kept", ORR_FIELD_U32, AT(kept), 0, 0, NULL, "", NULL, NULL},
+    {.name = "name", .type = ORR_FIELD_TEXT, .offset = AT(name), .doc = "What it is called."},
+    {.name = "gpus",
+     .type = ORR_FIELD_U32,
+     .offset = AT(gpus),
+     .min = 1,
+     .max = 1024,
+     .fallback = "8",
+     .doc = "Accelerators a node."},
+    {.name = "rows", .type = ORR_FIELD_U64, .offset = AT(rows), .fallback = "1.1k"},
+    {.name = "memory",
+     .type = ORR_FIELD_QUANTITY,
+     .offset = AT(memory_bytes),
+     .min = 1,
+     .fallback = "80GiB",
+     .unit = "bytes",
+     .doc = "Its memory."},
+    {.name = "link",
+     .type = ORR_FIELD_QUANTITY,
+     .offset = AT(link_Bps),
+     .fallback = "400Gb/s",
+     .unit = "bytes/s"},
+    {.name = "latency",
+     .type = ORR_FIELD_QUANTITY,
+     .offset = AT(latency_s),
+     .max = 1,
+     .fallback = "12us",
+     .unit = "s"},
+    {.name = "efficiency",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(efficiency),
+     .max = 1,
+     .fallback = "0.5"},
+    {.name = "offset",
+     .type = ORR_FIELD_REAL,
+     .offset = AT(offset),
+     .min = -10,
+     .max = 10,
+     .fallback = "-1.5"},
+    {.name = "fast", .type = ORR_FIELD_BOOL, .offset = AT(fast), .fallback = "on"},
+    {.name = "precision",
+     .type = ORR_FIELD_ENUM,
+     .offset = AT(precision),
+     .values = precisions,
+     .fallback = "bf16"},
+    {.name = "overlap",
+     .type = ORR_FIELD_FLAGS,
+     .offset = AT(overlap),
+     .values = overlaps,
+     .fallback = "tp, ep"},
+    {.name = "extra", .type = ORR_FIELD_TREE, .offset = AT(extra), .fallback = "[1, {a: 2}]"},
+    {.name = "kept", .type = ORR_FIELD_U32, .offset = AT(kept), .fallback = ""},
 };
 static const orr_schema table = {"machine file", fields, sizeof fields / sizeof *fields, false};
 
@@ -243,7 +281,8 @@ static void all_problems_at_once(void **state) {
 }
 
 static void bad_tables_are_internal(void **state) {
-    const orr_field wrong = {"n", ORR_FIELD_U32, 0, 1, 8, NULL, "9", NULL, NULL};
+    const orr_field wrong = {
+        .name = "n", .type = ORR_FIELD_U32, .min = 1, .max = 8, .fallback = "9"};
     const orr_schema schema = {"test", &wrong, 1, false};
     uint32_t n = 0;
     orr_err err = {0};
@@ -271,7 +310,8 @@ static void writes_back(void **state) {
 }
 
 static void words_that_became_scalars(void **state) {
-    const orr_field field = {"sp", ORR_FIELD_ENUM, 0, 0, 0, switches, "off", NULL, NULL};
+    const orr_field field = {
+        .name = "sp", .type = ORR_FIELD_ENUM, .values = switches, .fallback = "off"};
     const orr_schema schema = {"plan", &field, 1, false};
     uint8_t value = 9;
     assert_int_equal(orr_schema_read(&schema, *state, yaml(*state, "sp: true"), &value, NULL, NULL),
@@ -354,7 +394,7 @@ static void quantities_by_unit(void **state) {
         {NULL, "1e308T", -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        orr_field field = {"q", ORR_FIELD_QUANTITY, 0, 0, 0, NULL, NULL, rows[i].unit, NULL};
+        orr_field field = {.name = "q", .type = ORR_FIELD_QUANTITY, .unit = rows[i].unit};
         const orr_schema schema = {"test", &field, 1, false};
         orr_tree *map = orr_tree_new_map(*state);
         orr_tree_put_text(*state, map, "q", rows[i].text);
