@@ -9,7 +9,7 @@
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
 static const double TRAINING_WEIGHT = 1.5;
 static const orr_surface_plan EXPERTS_SURFACE = {
-    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 100};
+    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 40};
 static const orr_surface_plan EXCHANGE_SURFACE = {
     .dims = 5, .step = {1, 1, 1, 1, 1}, .pull = 1, .least_rows = 100};
 
@@ -40,10 +40,19 @@ static const orr_parameter EXPERTS_PARAMETERS[] = {
     EXPERTS("efficiency", efficiency, 0.6, 1e-3, 10),
     EXPERTS("hbm_frac", hbm_frac, 0.7, 0.02, 20),
     EXPERTS("pad_rows", pad_rows, 30, 0.01, 1e3),
-    EXPERTS("group_s", group_s, 5e-8, 1e-10, 1e-3),
+    {.name = "group_s", /* by the device inside one kernel, or by the host, launch after launch */
+     .offset = offsetof(orr_experts_constants, group_s),
+     .scale = ORR_SCALE_LOG,
+     .start = 5e-8,
+     .other_start = 5e-6,
+     .low = 1e-10,
+     .high = 1e-3,
+     .pull = 0.03},
     EXPERTS("norm", norm, 3, 0.5, 40),
     EXPERTS("skew", skew, 0.3, 0.01, 1),
-    EXPERTS("activation", activation, 1, 0.01, 100),
+    EXPERTS("read_bytes", read_bytes, 2, 0.01, 100),
+    EXPERTS("write_bytes", write_bytes, 2, 0.01, 100),
+    EXPERTS("depth", depth, 100, 1, 5e3),
     EXPERTS("token_s", token_s, 1e-10, 1e-13, 1e-6),
     EXPERTS("wave", wave, 0.3, 1e-3, 20),
 };

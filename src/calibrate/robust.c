@@ -197,13 +197,34 @@ static size_t keep(const orr_fit_task *task, const uint32_t *from, size_t count,
     return used;
 }
 
+/* From the starts, and from the other starts where a parameter has one: some effects are invisible
+ * from where they are absent. */
+static double fit_first(orr_arena *arena, const orr_fit_task *task, const uint32_t *order,
+                        size_t count, void *constants) {
+    void *other = orr_arena_alloc(arena, task->constants_bytes);
+    memcpy(other, constants, task->constants_bytes);
+    bool both = false;
+    for (uint32_t i = 0; i < task->parameter_count; i++) {
+        const orr_parameter *p = &task->parameter[i];
+        *member(p, other) = p->other_start > 0 ? p->other_start : p->start;
+        both = both || p->other_start > 0;
+    }
+    double cost = fit(arena, task, order, count, false, constants);
+    double other_cost = both ? fit(arena, task, order, count, true, other) : cost;
+    if (other_cost < ENOUGH * cost) {
+        memcpy(constants, other, task->constants_bytes);
+        return other_cost;
+    }
+    return cost;
+}
+
 double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants) {
     static const size_t LEAST_FIRST = 200;
     orr_arena *scratch = orr_arena_new();
     const uint32_t *order = shuffled(scratch, task->count);
     size_t all = orr_min_u64(most, task->count);
     size_t first = orr_max_u64(LEAST_FIRST, all / 4);
-    double cost = fit(scratch, task, order, orr_min_u64(first, all), false, constants);
+    double cost = fit_first(scratch, task, order, orr_min_u64(first, all), constants);
     if (first < all) {
         cost = fit(scratch, task, order, all, true, constants);
     }

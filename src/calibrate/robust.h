@@ -24,6 +24,7 @@ typedef struct orr_parameter {
     double start, low, high;
     double pull; /* weight of (value - start) among the residuals, in transformed units */
     orr_scale scale;
+    double other_start; /* tried as well where not 0; the better fit stands */
 } orr_parameter;
 
 /* Head of every class's sample. */

@@ -213,7 +213,9 @@ static const orr_field EXPERTS_FIELDS[] = {
     SECONDS(orr_experts_fit, "group", constants.group_s, "Each group with rows."),
     NUMBER(orr_experts_fit, "norm", constants.norm, 0.3, 1e3, "How the slower decides."),
     NUMBER(orr_experts_fit, "skew", constants.skew, 0, 2, "Fullest rank: ranks^skew."),
-    NUMBER(orr_experts_fit, "activation", constants.activation, 0, 1e3, "Traffic by its least."),
+    NUMBER(orr_experts_fit, "read_bytes", constants.read_bytes, 0, 1e3, "Of an activation."),
+    NUMBER(orr_experts_fit, "write_bytes", constants.write_bytes, 0, 1e3, "Of an activation."),
+    NUMBER(orr_experts_fit, "depth", constants.depth, 0, 1e5, "Columns to fill the units."),
     SECONDS(orr_experts_fit, "token", constants.token_s, "Routing a token."),
     NUMBER(orr_experts_fit, "wave", constants.wave, 0, 100, "Share of a wave lost."),
 };

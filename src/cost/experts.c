@@ -33,13 +33,15 @@ double orr_experts_time_s(const orr_experts_constants *c, const orr_machine *mac
     double each = rows / active;
     double tiles = active * ceil(each / TILE_ROWS) * shape->columns / TILE_ROWS;
     double tail = c->wave * machine->units / orr_max_f64(tiles, LEAST_WAVE * machine->units);
-    double compute = active * (each + c->pad_rows) * shape->row_flops /
+    double row_flops = shape->row_flops + 2 * c->depth * shape->columns;
+    double compute = active * (each + c->pad_rows) * row_flops /
                      (machine->peak_flops * c->efficiency) * (1 + tail);
     double bytes = active * shape->group_bytes +
-                   c->activation * (rows * shape->row_bytes + shape->tokens * shape->token_bytes);
+                   rows * (c->read_bytes * shape->depth + c->write_bytes * shape->columns) +
+                   shape->tokens * shape->token_bytes;
     double memory = bytes / (machine->hbm_Bps * c->hbm_frac);
-    return c->start_s + c->token_s * shape->tokens + c->group_s * active +
-           power_sum(compute, memory, 0, c->norm);
+    return c->start_s + c->token_s * shape->tokens +
+           power_sum(compute, memory, c->group_s * active, c->norm);
 }
 
 double orr_exchange_time_s(const orr_exchange_constants *c, const orr_exchange_shape *shape) {

@@ -368,7 +368,7 @@ orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class
                                    .scales = row->shape.gemm.scales,
                                    .row_flops = 2 * n * k,
                                    .group_bytes = n * k * element,
-                                   .row_bytes = ACTIVATION_BYTES * (n + k),
+                                   .depth = k,
                                    .columns = n,
                                    .width_in = k,
                                    .width_out = n,
@@ -383,8 +383,8 @@ orr_experts_shape orr_kernel_experts(const orr_kernel_row *row, orr_kernel_class
                                .groups = groups,
                                .row_flops = 6 * hidden * inter, /* gate, up, down */
                                .group_bytes = 3 * hidden * inter * weight_bytes,
-                               .row_bytes = ACTIVATION_BYTES * (3 * hidden + 4 * inter),
                                .token_bytes = 2 * ACTIVATION_BYTES * hidden,
+                               .depth = hidden + inter,
                                .columns = 2 * inter + hidden,
                                .width_in = hidden,
                                .width_out = inter,

@@ -155,8 +155,9 @@ typedef struct orr_experts_shape {
     double topk;        /* of them that a token goes to; 0: rows are spread at random */
     double row_flops;   /* of one row through all products */
     double group_bytes; /* weights of one expert, read; gradients, written */
-    double row_bytes, token_bytes; /* activation traffic */
-    double columns;                /* output columns of all products */
+    double token_bytes; /* activations of the layer, in and out */
+    double depth;       /* input columns of all products */
+    double columns;     /* output columns of all products */
     double width_in, width_out;    /* of the first product */
     double ranks;                  /* that share the experts */
     bool skewed;                   /* routing by a power law */
@@ -170,7 +171,8 @@ typedef struct orr_experts_constants {
     double group_s;    /* each group with rows */
     double norm;       /* how sharply the slower of arithmetic and memory decides */
     double skew;       /* load of the fullest rank: ranks^skew */
-    double activation; /* activation traffic by its least */
+    double read_bytes, write_bytes; /* an activation that goes into a product, or comes out */
+    double depth;      /* by which every product is deeper than it is, to fill the units */
     double token_s;    /* routing and sorting a token */
     double wave;       /* share of a wave of tiles lost at the end */
 } orr_experts_constants;

@@ -52,9 +52,9 @@ static double line_model(const void *constants, const void *sample, const void *
 static void robust_fit_survives_outliers(void **state) {
     (void)state;
     static const orr_parameter parameters[] = {
-        {"start", offsetof(line, start), 1, 0.01, 100, 0.001, ORR_SCALE_LOG},
-        {"rate", offsetof(line, rate), 1, 0.01, 100, 0.001, ORR_SCALE_LOG},
-        {"share", offsetof(line, share), 0.5, 0, 1, 0.001, ORR_SCALE_SHARE},
+        {"start", offsetof(line, start), 1, 0.01, 100, 0.001, ORR_SCALE_LOG, 0},
+        {"rate", offsetof(line, rate), 1, 0.01, 100, 0.001, ORR_SCALE_LOG, 0},
+        {"share", offsetof(line, share), 0.5, 0, 1, 0.001, ORR_SCALE_SHARE, 0},
     };
     const line truth = {3, 7, 0.25};
     enum { ROWS = 300 };
@@ -88,6 +88,42 @@ static void robust_fit_survives_outliers(void **state) {
     line again = {0};
     (void)orr_robust_fit_most(&task, ROWS, &again);
     assert_memory_equal(&again, &found, sizeof found);
+}
+
+static double floor_model(const void *constants, const void *sample, const void *user) {
+    (void)user;
+    const line *l = (const line *)constants;
+    return fmax(l->start, ((const line_sample *)sample)->x / l->rate);
+}
+
+/* A floor that starts below all samples moves none of them: only another start finds it. */
+static void another_start_finds_what_the_first_hides(void **state) {
+    (void)state;
+    orr_parameter parameters[] = {
+        {"start", offsetof(line, start), 1e-3, 1e-4, 1e3, 0.001, ORR_SCALE_LOG, 0},
+        {"rate", offsetof(line, rate), 1, 0.01, 100, 0.001, ORR_SCALE_LOG, 0},
+    };
+    const line truth = {50, 2, 0};
+    enum { ROWS = 60 };
+    line_sample *sample = ORR_NEW_ARRAY(arena, line_sample, ROWS);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        sample[i] = (line_sample){.head = {.weight = 1, .block = i}, .x = 10 + 5.0 * i};
+        sample[i].head.time_s = floor_model(&truth, &sample[i], NULL);
+    }
+    const orr_fit_task task = {.parameter = parameters,
+                               .parameter_count = 2,
+                               .constants_bytes = sizeof(line),
+                               .sample = sample,
+                               .sample_bytes = sizeof *sample,
+                               .count = ROWS,
+                               .model = floor_model};
+    line hidden = {0}, found = {0};
+    (void)orr_robust_fit_most(&task, ROWS, &hidden);
+    parameters[0].other_start = 10;
+    (void)orr_robust_fit_most(&task, ROWS, &found);
+    assert_true(hidden.start < 1);
+    assert_true(fabs(found.start / truth.start - 1) < 0.02);
+    assert_true(fabs(found.rate / truth.rate - 1) < 0.02);
 }
 
 /* ---- kriging -------------------------------------------------------------------------------- */
@@ -290,6 +326,7 @@ static void rows_without_a_price_say_why(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(robust_fit_survives_outliers),
+        cmocka_unit_test(another_start_finds_what_the_first_hides),
         cmocka_unit_test(relatives_fill_what_a_set_lacks),
         cmocka_unit_test(files_read_back),
         cmocka_unit_test(thresholds_are_no_measurements),

@@ -245,6 +245,58 @@ static void distinct_places_without_replacement(void **state) {
     assert_true(fabs(orr_distinct_places(1, 8, 256) - 1) < 1e-12);
 }
 
+static const orr_experts_constants EXPERTS = {.start_s = 1e-5,
+                                              .efficiency = 0.5,
+                                              .hbm_frac = 0.7,
+                                              .pad_rows = 20,
+                                              .group_s = 1e-8,
+                                              .norm = 4,
+                                              .skew = 0.3,
+                                              .read_bytes = 2,
+                                              .write_bytes = 2,
+                                              .depth = 200,
+                                              .wave = 0.3};
+
+static orr_experts_shape grouped_product(double groups, double rows, double n, double k) {
+    return (orr_experts_shape){.rows = rows * groups,
+                               .most_rows = rows * groups,
+                               .groups = groups,
+                               .row_flops = 2 * n * k,
+                               .group_bytes = 2 * n * k,
+                               .depth = k,
+                               .columns = n,
+                               .ranks = 1};
+}
+
+/* As many operations over a depth of 256 take longer than over 4,096: units fill again for every
+ * tile, and sixteen times as much is written. */
+static void shallow_products_are_slower(void **state) {
+    (void)state;
+    orr_experts_constants unfilled = EXPERTS, summed = EXPERTS;
+    unfilled.depth = 0;
+    summed.write_bytes = 12; /* read, added and written in four bytes each */
+    orr_experts_shape deep = grouped_product(8, 8192, 1024, 4096);
+    orr_experts_shape shallow = grouped_product(8, 8192, 16384, 256);
+    double time = orr_experts_time_s(&EXPERTS, &MACHINE, &shallow);
+    assert_true(time > 1.5 * orr_experts_time_s(&EXPERTS, &MACHINE, &deep));
+    assert_true(time > 1.2 * orr_experts_time_s(&unfilled, &MACHINE, &shallow));
+    assert_true(time < orr_experts_time_s(&summed, &MACHINE, &shallow) / 1.2);
+}
+
+/* A host that launches group after group bounds many small ones, and hides behind large ones. */
+static void launches_of_groups_overlap_their_work(void **state) {
+    (void)state;
+    orr_experts_constants launched = EXPERTS;
+    launched.group_s = 1e-5;
+    orr_experts_shape small = grouped_product(256, 128, 512, 2048);
+    orr_experts_shape large = grouped_product(8, 8192, 4096, 4096);
+    double most = 256 * launched.group_s;
+    double bound = orr_experts_time_s(&launched, &MACHINE, &small);
+    assert_true(bound >= most && bound < 1.1 * most);
+    assert_true(orr_experts_time_s(&launched, &MACHINE, &large) <
+                1.001 * orr_experts_time_s(&EXPERTS, &MACHINE, &large));
+}
+
 static const orr_flash_constants FLASH = {.start_s = 1e-5,
                                           .sequence_s = 1e-8,
                                           .efficiency = {0.6, 0.6, 0.6, 0.6, 0.6, 0.6},
@@ -293,6 +345,8 @@ int main(void) {
         cmocka_unit_test(accumulating_output_costs_more),
         cmocka_unit_test(attention_keys_by_mask),
         cmocka_unit_test(attention_scales),
+        cmocka_unit_test(shallow_products_are_slower),
+        cmocka_unit_test(launches_of_groups_overlap_their_work),
         cmocka_unit_test(pipes_start_flow_and_pay_for_pieces),
         cmocka_unit_test(rails_follow_the_nics),
         cmocka_unit_test(networks_bound_the_bus),
