@@ -12,7 +12,7 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
                             uint8_t how) {
     if (how != ORR_BY_MODEL) {
         return how == ORR_BY_EXACT ? "as the evidence measured it"
-                                    : "the model, moved by evidence of shapes nearby";
+                                   : "the model, moved by evidence of shapes nearby";
     }
     bool inside = op->kind == ORR_OP_COLLECTIVE && inside_a_domain(table, op);
     switch ((orr_op_kind)op->kind) {
@@ -23,8 +23,9 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
                    "this architecture says";
         }
         return orr_arena_format(
-            arena, "at the power limit throughout, times %.2f: what published runs of %s take "
-                   "beyond kernels run alone",
+            arena,
+            "at the power limit throughout, times %.2f: what published runs of %s take "
+            "beyond kernels run alone",
             table->arch->gemm_factor * table->arch->gemm_sustained,
             orr_arch_name((orr_arch)table->arch->arch));
     case ORR_OP_ATTENTION:
@@ -32,8 +33,7 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
                                 "at the efficiency that published runs of %s need; the host's "
                                 "part of a call hides behind other kernels",
                                 orr_arch_name((orr_arch)table->arch->arch));
-    case ORR_OP_MEMORY:
-        return "kernels of this family at their usual share of HBM bandwidth";
+    case ORR_OP_MEMORY: return "kernels of this family at their usual share of HBM bandwidth";
     case ORR_OP_COLLECTIVE:
         if ((inside ? table->inside : table->across)[op->sub].records > 0) {
             return "as the sweep of the machine itself says";

@@ -54,7 +54,7 @@ uint64_t tune_search_key(const tune_space *space) {
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* Bounds hang on model, machine, software and calibration. The first three are in the key; that the
- * prices are those of before is seen by computing some of the bounds again (search.c). */
+ * prices are those of before is seen by computing some of the bounds again (search_bounds.c). */
 static uint64_t bounds_key(const tune_space *space) {
     uint64_t parts[2] = {question_key(space), 0x626f756e6473u}; /* "bounds" */
     return orr_hash(parts, sizeof parts);

@@ -156,17 +156,38 @@ typedef struct tune_space {
 orr_status tune_space_make(orr_arena *arena, const orr_tune_request *request, tune_space *out,
                            orr_err *err);
 void tune_space_release(tune_space *space);
+/* Whether to leave the making of the space. */
+bool tune_space_interrupted(tune_space *space);
+
+/* ---- pipes.c --------------------------------------------------------------------------------- */
+
+/* Index of the list of pipes for so many stages and micro-batches; memoised. */
+uint32_t tune_pipes_of(tune_space *space, uint32_t world, uint32_t pp, uint32_t micro_batches);
+
+/* ---- tails.c --------------------------------------------------------------------------------- */
+
 /* Memoised; the first call for a key is not thread-safe, and tune_space_make has made them all. */
 const tune_tails *tune_tails_of(tune_space *space, const tune_family *family,
                                 const tune_pipe *pipe);
 const tune_recomputes *tune_recomputes_of(tune_space *space, const tune_family *family,
                                           const tune_pipe *pipe);
 uint64_t tune_count(const tune_recomputes *recomputes, const tune_tails *tails);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
 /* Puts pipe, recompute, overlap (all bits) and sharding into a plan of the family. */
 void tune_plan_pipe(const tune_pipe *pipe, orr_plan *plan);
 void tune_plan_overlap(const tune_world *world, uint32_t overlap, orr_plan *plan);
+/* Overlap that offends no rule: the rest of the plan is on trial. */
+void tune_plan_neutral(const tune_world *world, orr_plan *plan);
+/* All hidden that can be. */
+void tune_plan_relax(const tune_world *world, orr_plan *plan);
 /* Overlap bits that matter to the family under the pipe. */
 uint32_t tune_overlap_mask(const tune_world *world, const orr_plan *plan);
+/* Whether anything is shared out or reduced among replicas. */
+bool tune_has_replicas(const tune_world *world, const orr_plan *plan);
+bool tune_wants_shard(const tune_world *world, uint8_t kind);
+bool tune_is_legal(const tune_world *world, const orr_plan *plan);
 
 /* ---- member.c -------------------------------------------------------------------------------- */
 
@@ -181,6 +202,8 @@ orr_status tune_nothing_legal(const tune_space *space, orr_err *err);
 /* ---- worlds.c -------------------------------------------------------------------------------- */
 
 orr_status tune_worlds_make(tune_space *space, orr_err *err);
+/* Bytes that a plan of the world may need. */
+double tune_fits_bytes(const tune_space *space, const tune_world *world);
 
 /* ---- objectives.c ---------------------------------------------------------------------------- */
 
@@ -321,8 +344,6 @@ orr_status tune_aside(const tune_space *space, orr_engine *engine, const tune_fo
 orr_status tune_shaken_figures(const tune_space *space, orr_engine *engine,
                                const tune_found *const *found, uint32_t count, orr_tree *out,
                                orr_err *err);
-/* Bytes that a plan of the world may need. */
-double tune_fits_bytes(const tune_space *space, const tune_world *world);
 
 /* ---- whatif.c -------------------------------------------------------------------------------- */
 

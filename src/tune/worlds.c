@@ -1,5 +1,6 @@
 /* Worlds: the inputs of a search under each combination of the keys that are no axis, and what the
  * axes may be in it. Words are read by resolving a plan that states them. */
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -275,4 +276,18 @@ orr_status tune_worlds_make(tune_space *space, orr_err *err) {
     }
     tune_worlds_group(space);
     return ORR_OK;
+}
+
+double tune_fits_bytes(const tune_space *space, const tune_world *world) {
+    static const double tight_frac = 0.96; /* the verdict's own: orr_memory_band */
+    const orr_tune_request *request = space->request;
+    double share = request->margin_frac > 0 ? 1 - request->margin_frac : tight_frac;
+    double most = share * world->capacity_bytes;
+    if (request->p_oom > 0) {
+        const orr_software *software = world->base.software;
+        double slope = orr_memory_oom_slope(software, (orr_sureness)world->base.sureness);
+        double distance = log(1 / request->p_oom - 1) / slope;
+        most = orr_min_f64(most, world->capacity_bytes * software->oom_half_frac * exp(-distance));
+    }
+    return most;
 }
