@@ -27,13 +27,17 @@ enum {
     MATRIX = 256, /* rows and columns */
     ROUTER = 512,
     LOSS = 1024, /* rows and columns too */
+    MUON = 2048,
+    LAUNCH = 4096,
     COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
     MATMULS = PRODUCT | GROUPED,
     COMPUTE = MATMULS | ATTENTION,
     GROUP = COLLECTIVE | EXCHANGE,
-    OPS_ALL = COMPUTE | MEMORY | GROUP | COUNTED,
+    OPS_ALL = COMPUTE | MEMORY | GROUP | COUNTED | MUON | LAUNCH,
     EVERYTHING = OPS_ALL | TABLE
 };
+
+const char *const orr_cost_graphs[] = {"profile", "none", "partial", "full_iteration", NULL};
 
 #define TEXT(member, ops, text)                                                                    \
     {.name = #member,                                                                              \
@@ -57,7 +61,7 @@ static const orr_field fields[] = {
          "gemm, grouped-gemm, attention; elementwise, norm-fwd, norm-bwd, softmax, permute, "
          "loss, embedding, cast, bulk (optimizers); all-reduce, all-gather, reduce-scatter, "
          "all-to-all, send-recv, broadcast; dispatch, combine; adam, cross-entropy, router, "
-         "dropout"),
+         "dropout; muon; launch"),
     TEXT(hardware, OPS_ALL, "accelerator: a catalog name or a hardware file"),
     TEXT(cluster, OPS_ALL, "node type that it stands in; default: the accelerator's usual one"),
     TEXT(fabric, OPS_ALL, "what connects the domains; default: the cluster's"),
@@ -65,7 +69,7 @@ static const orr_field fields[] = {
     SIZE(gpus, OPS_ALL, 0, "accelerators of the cluster; default: what the group needs"),
     TEXT(dtype, COMPUTE | EXCHANGE,
          "bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4; default: bf16"),
-    TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS,
+    TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS | LAUNCH,
          "of a product: forward, input_grad or weight_grad; of attention: forward or "
          "backward; default: forward"),
     SIZE(m, MATMULS, MATMULS, "rows of a product; grouped: of one group"),
@@ -74,8 +78,9 @@ static const orr_field fields[] = {
     SIZE(groups, GROUPED, GROUPED, "of a grouped product"),
     SIZE(out_bytes, MATMULS, 0,
          "moved an element of a product's output; 8: an fp32 sum is read and written"),
-    TEXT(batch, PRODUCT | ATTENTION | TABLE,
-         "with an op: products, or sequences of attention. Alone: a table of kernels "
+    TEXT(batch, PRODUCT | ATTENTION | MUON | TABLE,
+         "with an op: products, sequences of attention, or muon's matrices. Alone: a table of "
+         "kernels "
          "(.csv or .csv.gz; columns as for validate --kernels, times not needed), every row "
          "priced as a benchmark runs it"),
     SIZE(heads, ATTENTION, ATTENTION, "query heads"),
@@ -101,10 +106,12 @@ static const orr_field fields[] = {
      .unit = "bytes",
      .doc = "traffic of a memory-bound op; of a collective as nccl-tests counts them (gather: "
             "whole output; scatter: whole input); 1e9, 1GB or 1GiB"},
-    SIZE(rows, MEMORY | MATRIX | LOSS, MATRIX | LOSS,
-         "of a memory-bound op, instead of bytes: one read and one write of rows x cols"),
-    SIZE(cols, MEMORY | MATRIX | LOSS, MATRIX | LOSS, "see rows"),
-    SIZE(kernels, MEMORY, 0, "launches of a memory-bound op; default: 1"),
+    SIZE(rows, MEMORY | MATRIX | LOSS | MUON, MATRIX | LOSS | MUON,
+         "of a memory-bound op, instead of bytes: one read and one write of rows x cols; of a "
+         "matrix that muon updates"),
+    SIZE(cols, MEMORY | MATRIX | LOSS | MUON, MATRIX | LOSS | MUON, "see rows"),
+    SIZE(kernels, MEMORY | LAUNCH, 0,
+         "launches of a memory-bound op, default: 1; of launch: those of a layer's phase"),
     SIZE(ranks, GROUP, GROUP, "members of a collective"),
     {.name = "stride",
      .type = ORR_FIELD_REAL,
@@ -135,6 +142,20 @@ static const orr_field fields[] = {
      .fallback = "no",
      .doc = "of adam: PyTorch's foreach passes instead of one kernel; of cross-entropy: logits in "
             "fp32"},
+    SIZE(layers, LAUNCH, 0, "of launch: how many, one after the other; default: 1"),
+    {.name = "moe",
+     .type = ORR_FIELD_BOOL,
+     .of = LAUNCH,
+     .offset = offsetof(orr_cost_args, moe),
+     .fallback = "no",
+     .doc = "of launch: layers with experts, which take the host longer"},
+    {.name = "graphs",
+     .type = ORR_FIELD_ENUM,
+     .of = LAUNCH,
+     .offset = offsetof(orr_cost_args, graphs),
+     .values = orr_cost_graphs,
+     .fallback = "profile",
+     .doc = "of launch: what is captured as a CUDA graph; 'profile' leaves it to the software"},
     {.name = "class",
      .type = ORR_FIELD_ENUM,
      .of = TABLE,
@@ -175,7 +196,7 @@ orr_tree *orr_cost_fields(orr_arena *arena) {
 const char *const orr_cost_ops[ORR_COST_OPS] = {
     "gemm",     "grouped_gemm", "attention", ORR_MEMOP_WORDS, ORR_COLLECTIVE_WORDS,
     "dispatch", "combine",      "adam",      "cross_entropy", "router",
-    "dropout"};
+    "dropout",  "muon",         "launch"};
 
 orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
     for (int i = 0; i < ORR_COST_OPS; i++) {
@@ -197,7 +218,7 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
 
 static uint16_t family_of(int which) {
     static const uint16_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
-    static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX};
+    static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX, MUON, LAUNCH};
     return which < 0                     ? TABLE
            : which < ORR_COST_FAMILY     ? kernels[which]
            : which < ORR_COST_COLLECTIVE ? MEMORY
@@ -364,6 +385,17 @@ orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_er
              nearest < 0 ? "" : "did you mean '", nearest < 0 ? "" : names[nearest],
              nearest < 0 ? "" : "'?");
     return status;
+}
+
+orr_status orr_cost_batch(const orr_cost_args *args, double *out, orr_err *err) {
+    *out = 1;
+    if (args->batch != NULL && (!orr_parse_real(args->batch, out) || *out < 1 ||
+                                *out > UINT32_MAX || *out != floor(*out))) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "--batch of an op must be a whole number between 1 and %u, not '%s'",
+                        UINT32_MAX, args->batch);
+    }
+    return ORR_OK;
 }
 
 static bool has_rate(const orr_accelerator *a, orr_dtype dtype) {

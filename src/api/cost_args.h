@@ -11,9 +11,9 @@ typedef struct orr_cost_args {
     double m, n, k, groups, out_bytes;
     double heads, kv_heads, head_dim, v_dim, window, seq_q, seq_kv;
     double bytes, rows, cols, kernels, ranks;
-    double tokens, hidden, topk, experts, elements;
-    uint8_t class;
-    bool causal, eager;
+    double tokens, hidden, topk, experts, elements, layers;
+    uint8_t class, graphs;
+    bool causal, eager, moe;
 } orr_cost_args;
 
 /* Ops by number: products and attention, families of memory-bound kernels in the order of
@@ -30,6 +30,8 @@ enum {
     ORR_COST_CROSS_ENTROPY,
     ORR_COST_ROUTER,
     ORR_COST_DROPOUT,
+    ORR_COST_MUON, /* from here on: each its own */
+    ORR_COST_LAUNCH,
     ORR_COST_OPS,
     ORR_COST_TABLE = -1
 };
@@ -38,6 +40,8 @@ enum {
 extern const char *const orr_cost_ops[ORR_COST_OPS];
 /* Words of --class, the first stands for any. */
 extern const char *const orr_cost_classes[];
+/* Words of --graphs: the profile's, then those of orr_graphs. */
+extern const char *const orr_cost_graphs[];
 
 /* seen: bits of the fields that are stated. */
 orr_status orr_cost_args_read(orr_job *job, orr_cost_args *out, uint64_t *seen, orr_err *err);
@@ -54,6 +58,12 @@ orr_status orr_cost_check_product(const orr_cost_args *args, int which, double b
 orr_status orr_cost_check_attention(const orr_cost_args *args, double batch, orr_err *err);
 orr_status orr_cost_check_phase(const orr_cost_args *args, int which, orr_err *err);
 orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_err *err);
+/* --batch of an op: how many; 1 where not stated. */
+orr_status orr_cost_batch(const orr_cost_args *args, double *out, orr_err *err);
+/* cost_special.c: ops that are made of several prices, or of none. */
+orr_status orr_cost_special(orr_job *job, const orr_cost_args *args, int which,
+                            const orr_cost_table *table, const orr_software *software,
+                            orr_err *err);
 /* As rule NUM-01 of plans. */
 orr_status orr_cost_check_dtype(orr_job *job, const orr_accelerator *a, orr_dtype dtype,
                                 orr_err *err);

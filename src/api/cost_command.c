@@ -25,12 +25,7 @@ static void put_size(orr_job *job, orr_tree *row, const char *key, double value)
 static orr_status kernel_row(orr_job *job, const orr_cost_args *args, int which, orr_tree *row,
                              orr_err *err) {
     double batch = 1;
-    if (args->batch != NULL && (!orr_parse_real(args->batch, &batch) || batch < 1 ||
-                                batch > UINT32_MAX || batch != floor(batch))) {
-        return orr_fail(err, ORR_E_USAGE,
-                        "--batch of an op must be a whole number between 1 and %u, not '%s'",
-                        UINT32_MAX, args->batch);
-    }
+    ORR_TRY(orr_cost_batch(args, &batch, err));
     bool memory = which >= ORR_COST_FAMILY && which < ORR_COST_COLLECTIVE;
     orr_tree_put_text(job->arena, row, "op", memory ? "memory" : orr_cost_ops[which]);
     if (memory) {
@@ -112,6 +107,9 @@ static orr_status counted_op(const orr_cost_args *args, int which, orr_op *op, o
 
 static orr_status make_op(orr_job *job, const orr_cost_args *args, int which, orr_op *op,
                           orr_err *err) {
+    if (which >= ORR_COST_MUON) {
+        return ORR_OK;
+    }
     if (which >= ORR_COST_ADAM) {
         return counted_op(args, which, op, err);
     }
@@ -195,6 +193,9 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
     ORR_TRY(orr_job_use_evidence(job, cluster->accelerator, software->name, err));
     if (job->evidence != NULL) {
         table = orr_cost_table_measured(job->arena, table, job->evidence);
+    }
+    if (which >= ORR_COST_MUON) {
+        return orr_cost_special(job, args, which, table, software, err);
     }
     ORR_TRY(orr_cost_op_write(job->arena, table, &op, &job->result, err));
     const char *provenance = orr_tree_text(orr_tree_get(job->result, "provenance"), "");

@@ -49,6 +49,17 @@ orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, d
 orr_cost orr_cost_memory(const orr_cost_table *table, orr_memop family, double bytes,
                          uint32_t kernels);
 
+/* Muon on one matrix of a rank: program/muon.h. */
+typedef struct orr_muon_cost {
+    orr_cost all;
+    double product_s[3]; /* X X^T, A A, B X: of all iterations */
+    double elementwise_s, flops;
+} orr_muon_cost;
+orr_muon_cost orr_cost_muon(const orr_cost_table *table, uint64_t rows, uint64_t cols);
+/* The same of so many matrices with reasons, as orr_cost_op_write, and `products`. */
+orr_tree *orr_cost_muon_write(orr_arena *arena, const orr_cost_table *table, uint64_t rows,
+                              uint64_t cols, double matrices);
+
 /* The data sheet's peak for a format, or for the one that the device falls back to, and how many
  * times longer products take at the clock that training sustains. */
 double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype);

@@ -114,6 +114,11 @@ orr_gemm_factors orr_cost_gemm_factors(const orr_cost_table *table, const orr_op
 void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                          uint8_t how, const orr_tree *benchmark, orr_tree *out);
 
+/* explain.c: time, error and provenance; rate, roof and fit of products of one dtype. */
+void orr_explain_price(orr_arena *arena, const orr_cost *cost, orr_tree *out);
+void orr_explain_products(orr_arena *arena, const orr_cost_table *table, orr_dtype dtype,
+                          double time_s, double flops, double bytes, orr_tree *out);
+
 /* The shape of an attention op as its model takes it. */
 orr_attention_shape orr_attention_shape_of(const orr_op *op);
 

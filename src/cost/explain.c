@@ -332,3 +332,20 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
     *out = map;
     return ORR_OK;
 }
+
+/* ---- prices of several ops ------------------------------------------------------------------ */
+
+void orr_explain_price(orr_arena *arena, const orr_cost *cost, orr_tree *out) {
+    put_cost(arena, out, cost->time_s, cost->relerr_frac);
+    orr_tree_put_text(arena, out, "provenance", PROVENANCE[cost->provenance]);
+}
+
+void orr_explain_products(orr_arena *arena, const orr_cost_table *table, orr_dtype dtype,
+                          double time_s, double flops, double bytes, orr_tree *out) {
+    const orr_gemm_prices *prices = &table->gemm[dtype];
+    put_roof(arena, out, time_s, flops / prices->machine.peak_flops,
+             bytes / prices->machine.hbm_Bps, 0);
+    orr_tree_put_real(arena, out, "flops", flops);
+    orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
+    put_fit(arena, out, &prices->fit->fit, prices->kin);
+}

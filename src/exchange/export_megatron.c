@@ -139,7 +139,9 @@ static void put_precision(exporter *x) {
         orr_export_lose(x, "param_dtype", "fp32", "Megatron-LM keeps 16-bit parameters");
     }
     if (orr_export_is(x, "optimizer", "muon")) {
-        orr_export_text(x, "optimizer", "muon");
+        /* without Megatron's distributed optimizer, which muon refuses */
+        orr_export_text(x, "optimizer",
+                        orr_export_is(x, "sharding", "zero1") ? "dist_muon" : "muon");
     } else if (orr_export_is(x, "optimizer", "adam8bit")) {
         orr_export_lose(x, "optimizer", "adam8bit", "Megatron-LM has no such optimizer");
     }
@@ -147,7 +149,7 @@ static void put_precision(exporter *x) {
 
 static void put_sharding(exporter *x) {
     if (orr_export_is(x, "sharding", "zero1")) {
-        orr_export_flag(x, "use-distributed-optimizer", true);
+        orr_export_flag(x, "use-distributed-optimizer", !orr_export_is(x, "optimizer", "muon"));
     } else if (orr_export_is(x, "sharding", "fsdp2")) {
         orr_export_flag(x, "use-torch-fsdp2", true);
     } else if (orr_export_is(x, "sharding", "zero2") || orr_export_is(x, "sharding", "zero3") ||

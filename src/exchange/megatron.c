@@ -392,6 +392,9 @@ static void sharding_keys(megatron *m) {
         }
     } else if (orr_megatron_flag(m, from)) {
         value = "zero1";
+    } else if (strcmp(orr_megatron_text(m, "optimizer"), "dist_muon") == 0) {
+        from = "optimizer"; /* whole matrices and their states are dealt out */
+        value = "zero1";
     }
     orr_import_put_text(im, "sharding", value, orr_megatron_line(m, from));
     int64_t copies = orr_megatron_int(m, "num-distributed-optimizer-instances");

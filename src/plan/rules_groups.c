@@ -371,12 +371,13 @@ static bool shard_scatters(const orr_resolved *r, rule_note *note) {
 }
 
 static bool shard_muon(const orr_resolved *r, rule_note *note) {
-    if (r->plan.numeric.optimizer != ORR_MUON || r->plan.shard.kind == ORR_SHARD_NONE ||
+    if (r->plan.numeric.optimizer != ORR_MUON || r->plan.shard.kind < ORR_SHARD_ZERO3 ||
         replicas(&r->plan) == 1) {
         return false;
     }
-    orr_rule_hint(note, "use sharding none, or a layer-wise distributed muon");
-    return orr_rule_say(note, "muon works on whole matrices, sharding cuts them");
+    orr_rule_hint(note, "sharding zero1 deals matrices out whole, as dist_muon does");
+    return orr_rule_say(note, "muon works on whole matrices: their shards meet on one rank and "
+                              "updates go back, every step");
 }
 
 /* ---- table ---------------------------------------------------------------------------------- */
@@ -415,6 +416,6 @@ static const plan_rule rules[] = {
      shard_gathers},
     {"SHARD-07", ORR_RULE_WARNING, "a pipeline does not reduce gradients per micro-batch",
      shard_scatters},
-    {"SHARD-08", ORR_RULE_WARNING, "muon's matrices are not cut by sharding", shard_muon},
+    {"SHARD-08", ORR_RULE_WARNING, "muon's matrices stay whole", shard_muon},
 };
 const rule_list orr_rules_groups = {rules, sizeof rules / sizeof *rules};

@@ -290,8 +290,12 @@ void orr_add_adapter(orr_builder *b, uint32_t target, orr_adapter_kind kind, orr
     uint32_t repeat = l.expert ? (uint32_t)b->size.experts : 1;
     add_adapter_ops(b, kind, &l);
     b->adapting = true;
-    orr_own(b, owner, l.in * orr_div_up_u64(rank, column ? t : 1), repeat);
-    orr_own(b, owner, orr_div_up_u64(l.out, column ? 1 : t) * rank, repeat);
+    uint64_t first = orr_div_up_u64(rank, column ? t : 1);
+    uint64_t second = orr_div_up_u64(l.out, column ? 1 : t);
+    orr_own(b, owner, l.in * first, repeat);
+    orr_own(b, owner, second * rank, repeat);
+    orr_note_matrix(b, owner, first, l.in, repeat);
+    orr_note_matrix(b, owner, second, rank, repeat);
     b->adapting = false;
     orr_keep(b, ORR_N_LORA, ORR_N_T_ADAPTER, 2 * l.tokens * rank, b->modules | ORR_MODULE_SAC, 0);
     b->adapter_out = orr_max_u64(b->adapter_out, l.tokens * l.out);
@@ -416,11 +420,40 @@ void orr_own(orr_builder *b, orr_owner owner, uint64_t numel, uint32_t repeat) {
     own(b, owner, numel, repeat, false);
 }
 
-void orr_own_linear(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols, uint64_t bias,
-                    orr_owner bias_owner, uint32_t repeat) {
+void orr_note_matrix(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols,
+                     uint32_t repeat) {
+    if ((b->frozen && !b->adapting) || rows == 0 || cols == 0 || repeat == 0) {
+        return;
+    }
+    orr_matrix matrix = {.rows = (uint32_t)rows,
+                         .cols = (uint32_t)cols,
+                         .count = repeat,
+                         .expert = owner == ORR_OWN_EXPERT};
+    for (uint32_t i = 0; i < b->matrix_count; i++) {
+        orr_matrix *at = &b->matrix[i];
+        if (at->rows == matrix.rows && at->cols == matrix.cols && at->expert == matrix.expert) {
+            at->count += repeat;
+            return;
+        }
+    }
+    if (b->matrix_count == ORR_MAX_MATRICES) {
+        b->overflow = true;
+        return;
+    }
+    b->matrix[b->matrix_count++] = matrix;
+}
+
+void orr_own_fused(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols, uint64_t bias,
+                   orr_owner bias_owner, uint32_t repeat) {
     own(b, owner, rows * cols, repeat, true);
     own(b, bias_owner, bias, repeat, false);
     orr_note_weight(b, rows, cols);
+}
+
+void orr_own_linear(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols, uint64_t bias,
+                    orr_owner bias_owner, uint32_t repeat) {
+    orr_own_fused(b, owner, rows, cols, bias, bias_owner, repeat);
+    orr_note_matrix(b, owner, rows, cols, repeat);
 }
 
 void orr_note_weight(orr_builder *b, uint64_t rows, uint64_t cols) {

@@ -390,6 +390,8 @@ static void finish(const orr_builder *b, orr_arena *arena, orr_object *object) {
     object->tensor_count = b->tensor_count;
     object->tensor = copy_of(arena, b->param, b->tensor_count, sizeof *b->param);
     object->sums = sums_of(b->param, b->tensor_count);
+    object->matrix_count = b->matrix_count;
+    object->matrix = copy_of(arena, b->matrix, b->matrix_count, sizeof *b->matrix);
     object->weight_count = b->weight_count;
     memcpy(object->weight, b->weight_shape, sizeof object->weight);
     for (uint32_t i = b->loss_first; i < b->saved_count; i++) {

@@ -167,8 +167,11 @@ static void add_projections(orr_builder *b, uint64_t width, uint64_t gate) {
             b, (orr_linear){
                    .name = ORR_N_QKV, .tokens = z->n, .out = out[i], .in = z->h, .lone = i > 0});
         uint64_t bias = a->bias_qkv ? out[i] - (i == 0 ? gate : 0) : 0;
-        orr_own_linear(b, ORR_OWN_SHARDED, out[i], z->h, bias, ORR_OWN_SHARDED, 1);
+        orr_own_fused(b, ORR_OWN_SHARDED, out[i], z->h, bias, ORR_OWN_SHARDED, 1);
     }
+    orr_note_matrix(b, ORR_OWN_SHARDED, width - k - v, z->h, 1);
+    orr_note_matrix(b, ORR_OWN_SHARDED, k, z->h, 1);
+    orr_note_matrix(b, ORR_OWN_SHARDED, v, z->h, 1);
     const struct {
         uint32_t target;
         uint64_t out;

@@ -78,6 +78,7 @@ static void add_transform(orr_builder *b) {
         b, (orr_linear){
                .name = ORR_N_TRANSFORM, .tokens = z->sharded, .out = z->h, .in = z->h, .wide = 1});
     orr_own(b, ORR_OWN_REPLICATED, z->h * z->h, 1);
+    orr_note_matrix(b, ORR_OWN_REPLICATED, z->h, z->h, 1);
     orr_own(b, ORR_OWN_REPLICATED, z->h, 1);
     orr_keep(b, ORR_N_TRANSFORM, ORR_N_T_INPUT, 2 * elements, 0, 0);
     orr_add_elementwise(b, ORR_N_TRANSFORM, (double)elements, 4, 6, 1);

@@ -53,10 +53,11 @@ typedef struct orr_builder {
     uint64_t adapter_out;           /* most elements that one puts out */
     uint64_t unpacked;              /* most elements of a quantised weight in use */
     bool tensor, sequence;          /* TP over more than one rank; with sequence-parallel regions */
-    uint32_t saved_count, tensor_count, weight_count;
+    uint32_t saved_count, tensor_count, weight_count, matrix_count;
     orr_saved saved[ORR_MAX_SAVED];
     orr_param_tensor param[ORR_MAX_SAVED];
     struct orr_weight_shape weight_shape[ORR_MAX_WEIGHT_SHAPES];
+    orr_matrix matrix[ORR_MAX_MATRICES];
     orr_params params;
     uint32_t loss_first;     /* first saved tensor of the loss */
     uint32_t tail, tail_end; /* forward ops whose results no backward op reads: a residual sum's */
@@ -146,9 +147,15 @@ typedef enum orr_owner {
     ORR_OWN_EXPERT
 } orr_owner;
 void orr_own(orr_builder *b, orr_owner owner, uint64_t numel, uint32_t repeat);
+/* A trained matrix, rows x cols on this rank, that is owned already. */
+void orr_note_matrix(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols,
+                     uint32_t repeat);
 /* The weight of a linear, rows x cols on this rank, and its bias (0: none). */
 void orr_own_linear(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols, uint64_t bias,
                     orr_owner bias_owner, uint32_t repeat);
+/* The same where several matrices lie in one tensor, each to be noted. */
+void orr_own_fused(orr_builder *b, orr_owner owner, uint64_t rows, uint64_t cols, uint64_t bias,
+                   orr_owner bias_owner, uint32_t repeat);
 /* A weight that gets a bf16 gradient dummy where the framework keeps those. */
 void orr_note_weight(orr_builder *b, uint64_t rows, uint64_t cols);
 /* One of the layer's own kind; the norms of latents and heads have a weight alone. */

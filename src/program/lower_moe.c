@@ -98,6 +98,7 @@ static void add_router(orr_builder *b) {
         .name = ORR_N_ROUTER, .tokens = z->sharded, .out = mlp->experts, .in = z->h, .wide = 1};
     orr_add_linear(b, router);
     orr_own(b, ORR_OWN_REPLICATED, (uint64_t)mlp->experts * z->h, 1);
+    orr_note_matrix(b, ORR_OWN_REPLICATED, mlp->experts, z->h, 1);
     orr_own(b, ORR_OWN_REPLICATED, mlp->bias ? mlp->experts : 0, 1);
     orr_add_elementwise(b, ORR_N_ROUTER, (double)(z->sharded * mlp->experts), scores.forward_bytes,
                         scores.backward_bytes, scores.kernels);

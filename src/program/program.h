@@ -184,6 +184,14 @@ typedef struct orr_param_tensor {
     uint8_t reserved[2];
 } orr_param_tensor;
 
+/* Hidden matrices as an orthogonalising optimizer takes them, one by one: no embedding, head, norm
+ * or bias; q, k and v apart where they are one tensor; this rank's piece under TP. */
+typedef struct orr_matrix {
+    uint32_t rows, cols, count;
+    uint8_t expert; /* sharded by the expert data-parallel group */
+    uint8_t reserved[3];
+} orr_matrix;
+
 /* Sums over them, dense [0] and expert [1], in elements. */
 typedef struct orr_tensor_sums {
     uint64_t aligned[2]; /* each rounded up to ORR_TENSOR_ALIGN */
@@ -193,7 +201,7 @@ typedef struct orr_tensor_sums {
 /* Tensors start at multiples of so many elements in an optimizer's buffer (Megatron-Core). */
 enum { ORR_TENSOR_ALIGN = 64 };
 
-enum { ORR_MAX_OPS = 288, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24 };
+enum { ORR_MAX_OPS = 288, ORR_MAX_SAVED = 96, ORR_MAX_WEIGHT_SHAPES = 24, ORR_MAX_MATRICES = 24 };
 
 typedef struct orr_object {
     orr_object_key key;
@@ -205,6 +213,8 @@ typedef struct orr_object {
     uint32_t saved_loss_count;
     uint32_t tensor_count;
     const orr_param_tensor *tensor; /* [tensor_count]; sums to params */
+    uint32_t matrix_count;
+    const orr_matrix *matrix; /* [matrix_count] trained, equal ones together */
     orr_tensor_sums sums;
     uint64_t saved_input; /* the layer input alone: full recompute */
     orr_params params;

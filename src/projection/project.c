@@ -394,6 +394,7 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
     }
     out->slice_s[ORR_SLICE_DP] += closing.time_s;
     out->slice_s[ORR_SLICE_OPTIMIZER] = optimizer->time_s;
+    out->muon = exchanges->muon;
     out->slice_s[ORR_SLICE_HOST] += times.steady_s + resolved->software->step_s;
     double hop_error_s = hops_s * times.hop_error_frac;
     variance += closing.error_s * closing.error_s + optimizer->error_s * optimizer->error_s +

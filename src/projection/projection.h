@@ -29,6 +29,14 @@ typedef enum orr_slice {
 } orr_slice;
 const char *orr_slice_name(orr_slice slice); /* "gemm" ... */
 
+/* Newton-Schulz iterations of a step's end, on the rank that has most to do. */
+typedef struct orr_muon_step {
+    double time_s, error_s; /* part of the optimizer's */
+    double exchange_s;      /* of that: shards meet and part again */
+    double flops, matrices;
+    uint8_t provenance;
+} orr_muon_step;
+
 typedef struct orr_projection {
     const orr_resolved *resolved;
     double step_s;
@@ -41,6 +49,7 @@ typedef struct orr_projection {
     double provenance_s[ORR_PROVENANCE_COUNT];
     double anchor_factor; /* on compute and launches; 1 without an anchor */
     uint32_t slowest_rank;
+    orr_muon_step muon;
     orr_memory memory;
 } orr_projection;
 

@@ -79,7 +79,18 @@ typedef struct orr_exchange {
 typedef struct orr_exchanges {
     orr_exchange reduce[ORR_MAX_CHUNK_KINDS], gather[ORR_MAX_CHUNK_KINDS]; /* by chunk kind */
     orr_exchange optimizer; /* step, norm, zeroing: of the rank that it takes longest */
+    orr_muon_step muon;     /* Muon's part of that */
 } orr_exchanges;
+/* Ranks that reduce and gather parameters together. */
+typedef struct orr_dp_groups {
+    orr_group dense, expert;
+    orr_group replicas; /* shard groups that hold the same shard: an all-reduce across them */
+} orr_dp_groups;
+orr_dp_groups orr_step_groups(const orr_resolved *resolved);
+/* Of the rank that it takes longest, as if one rank had both most dense and most expert matrices.
+ */
+orr_exchange orr_step_optimizer(const orr_program *program, const orr_cost_table *table,
+                                orr_muon_step *muon);
 void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
                         orr_exchanges *out);
 

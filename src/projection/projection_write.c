@@ -92,6 +92,14 @@ orr_tree *orr_projection_write(orr_arena *arena, const orr_projection *projectio
         orr_tree_put_int(arena, map, "parameters_frozen",
                          (int64_t)orr_model_count(resolved->model).total);
     }
+    if (projection->muon.matrices > 0) {
+        const orr_muon_step *muon = &projection->muon;
+        orr_tree *part = orr_tree_put(arena, map, "muon", orr_tree_new_map(arena));
+        put_seconds(arena, part, "time", muon->time_s);
+        put_seconds(arena, part, "exchange", muon->exchange_s);
+        orr_tree_put_int(arena, part, "matrices", (int64_t)muon->matrices);
+        orr_tree_put_real(arena, part, "flops", muon->flops);
+    }
     orr_tree_put_int(arena, map, "slowest_rank", projection->slowest_rank);
     if (projection->anchor_factor != 1.0) {
         orr_tree_put_real(arena, map, "anchor_compute_factor", projection->anchor_factor);

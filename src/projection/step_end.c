@@ -5,7 +5,6 @@
  * Chunks are reduced one after the other in the order in which they become ready. What outlasts the
  * rank's last op is exposed. docs/internals/cost.md prices the collectives. */
 #include <math.h>
-#include <string.h>
 
 #include "base/num.h"
 #include "projection/projection_int.h"
@@ -26,11 +25,6 @@ static exchange collective(const orr_cost_table *table, orr_collective kind, dou
     return (exchange){cost.time_s, cost.time_s * cost.relerr_frac, cost.provenance};
 }
 
-typedef struct groups {
-    orr_group dense, expert;
-    orr_group replicas; /* shard groups that hold the same shard: an all-reduce across them */
-} groups;
-
 /* Context-parallel neighbours times replicas. With stages in between, the two are apart. */
 static orr_group dense_group(const orr_resolved *resolved, uint32_t size) {
     const orr_plan *plan = &resolved->plan;
@@ -47,7 +41,7 @@ static orr_group dense_group(const orr_resolved *resolved, uint32_t size) {
     return both;
 }
 
-static groups data_parallel_groups(const orr_resolved *resolved) {
+orr_dp_groups orr_step_groups(const orr_resolved *resolved) {
     const orr_plan *plan = &resolved->plan;
     uint32_t replicas = plan->shard.dp * plan->split.cp;
     uint32_t shards = orr_plan_dense_shards(plan);
@@ -55,7 +49,7 @@ static groups data_parallel_groups(const orr_resolved *resolved) {
     bool sharded = plan->shard.kind != ORR_SHARD_NONE;
     uint32_t inner = sharded ? shards : replicas;
     uint32_t apart = orr_plan_replica_stretch(plan);
-    groups g;
+    orr_dp_groups g;
     g.dense = dense_group(resolved, inner);
     g.expert = orr_cluster_group(resolved->cluster, expert_shards,
                                  plan->split.etp * plan->split.ep * apart);
@@ -82,7 +76,7 @@ static exchange reduce_buckets(const orr_resolved *resolved, const orr_cost_tabl
 }
 
 static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table *table,
-                              const groups *g, const orr_params *params) {
+                              const orr_dp_groups *g, const orr_params *params) {
     bool scatter = resolved->plan.shard.kind != ORR_SHARD_NONE;
     orr_collective kind = scatter ? ORR_REDUCE_SCATTER : ORR_ALL_REDUCE;
     double bytes = wire_bytes(resolved);
@@ -95,7 +89,7 @@ static exchange reduce_params(const orr_resolved *resolved, const orr_cost_table
 }
 
 static exchange gather_params(const orr_resolved *resolved, const orr_cost_table *table,
-                              const groups *g, const orr_params *params) {
+                              const orr_dp_groups *g, const orr_params *params) {
     if (resolved->plan.shard.kind == ORR_SHARD_NONE) {
         return (exchange){0, 0, 0};
     }
@@ -187,42 +181,6 @@ static exchange exposed_gather(const orr_program *program, const orr_exchanges *
     return (exchange){exposed_s, sum.error_s * exposed_s / sum.time_s, sum.provenance};
 }
 
-static orr_cost optimizer_cost(const orr_program *program, const orr_cost_table *table,
-                               const orr_params *params) {
-    const orr_resolved *resolved = program->resolved;
-    bool sharded = resolved->plan.shard.kind != ORR_SHARD_NONE;
-    double dense = (double)params->dense, expert = (double)params->expert;
-    double local = dense + expert, shard = local;
-    if (sharded) {
-        shard = dense / orr_plan_dense_shards(&resolved->plan) +
-                expert / orr_max_u32(1, orr_plan_expert_shards(&resolved->plan));
-    }
-    double bytes = orr_plan_optimizer_bytes(&resolved->plan, resolved->software, shard, local);
-    return orr_cost_memory(table, ORR_MEMOP_BULK, bytes, 2);
-}
-
-static exchange longest_optimizer(const orr_program *program, const orr_cost_table *table) {
-    const orr_pipe *pipe = &program->resolved->plan.pipe;
-    const uint32_t vpp = pipe->vpp;
-    exchange longest = {0, 0, ORR_FROM_MODEL};
-    for (uint32_t r = 0; r < pipe->pp; r++) {
-        const uint8_t *chunks = &program->chunk[r * vpp];
-        if (r > 0 && memcmp(chunks, chunks - vpp, vpp) == 0) {
-            continue; /* that of the rank before */
-        }
-        orr_params params = {0};
-        for (uint32_t c = 0; c < vpp; c++) {
-            params.dense += program->chunk_kind[chunks[c]].params.dense;
-            params.expert += program->chunk_kind[chunks[c]].params.expert;
-        }
-        orr_cost cost = optimizer_cost(program, table, &params);
-        if (cost.time_s > longest.time_s) {
-            longest = (exchange){cost.time_s, cost.time_s * cost.relerr_frac, cost.provenance};
-        }
-    }
-    return longest;
-}
-
 /* Fully sharded layers exchange inside their own forward and backward. */
 static bool exchanges_per_layer(const orr_plan *plan) {
     return plan->shard.kind >= ORR_SHARD_ZERO3;
@@ -231,11 +189,11 @@ static bool exchanges_per_layer(const orr_plan *plan) {
 void orr_step_exchanges(const orr_program *program, const orr_cost_table *table,
                         orr_exchanges *out) {
     const orr_resolved *resolved = program->resolved;
-    out->optimizer = longest_optimizer(program, table);
+    out->optimizer = orr_step_optimizer(program, table, &out->muon);
     if (exchanges_per_layer(&resolved->plan)) {
         return;
     }
-    groups g = data_parallel_groups(resolved);
+    orr_dp_groups g = orr_step_groups(resolved);
     for (uint32_t k = 0; k < program->chunk_kind_count; k++) {
         const orr_params *params = &program->chunk_kind[k].params;
         out->reduce[k] = reduce_params(resolved, table, &g, params);

@@ -169,7 +169,13 @@ orr_tree *orr_waterfall_write(orr_arena *arena, const orr_projection *projection
         orr_tree_put_real(arena, one, "time_s", waterfall->fall_s[f]);
         orr_tree_put_real(arena, one, "until_s", until_s);
         orr_tree_put_real(arena, one, "tflops_per_gpu", until_s > 0 ? flops / until_s / 1e12 : 0);
-        orr_tree_put_text(arena, one, "is", names[f].is);
+        const char *is = names[f].is;
+        const orr_muon_step *muon = &projection->muon;
+        if (f == ORR_FALL_OPTIMIZER && muon->matrices > 0) {
+            is = orr_arena_format(arena, "%s; Muon's products %.3g ms, %.0f matrices, %.3g TFLOP",
+                                  is, 1e3 * muon->time_s, muon->matrices, muon->flops / 1e12);
+        }
+        orr_tree_put_text(arena, one, "is", is);
     }
     return list;
 }

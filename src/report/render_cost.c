@@ -160,6 +160,29 @@ static void add_evidence(orr_page *page, const orr_tree *result) {
     }
 }
 
+/* What a host takes, with each kind of graphs, and whose word that is. */
+static void add_launch(orr_page *page, const orr_tree *result) {
+    const orr_tree *from = orr_tree_get(result, "from");
+    orr_page_add(page, "%s\n\n", text(result, "op"));
+    orr_page_add(page, "  %-14s %s   (%s)\n", "in training",
+                 orr_page_seconds(page, real(result, "time_s")), text(result, "provenance"));
+    orr_page_add(page, "  %-14s host %s", "at once",
+                 orr_page_seconds(page, real(result, "host_s")));
+    if (orr_tree_get(result, "host_per_kernel_s") != NULL) {
+        orr_page_add(page, " (%s a kernel), starts on the device %s",
+                     orr_page_seconds(page, real(result, "host_per_kernel_s")),
+                     orr_page_seconds(page, real(result, "device_s")));
+    }
+    orr_page_add(page, "\n");
+    add_parts(page, "host by graphs", orr_tree_get(result, "host_by_graphs"));
+    for (size_t i = 0; i < orr_tree_size(from); i++) {
+        const orr_tree *one = orr_tree_at(from, i);
+        orr_page_add(page, "  %-14s %s of profile %s: %s%s%s\n", i == 0 ? "model" : "",
+                     orr_tree_key(from, i), text(result, "software"), text(one, "evidence"),
+                     text(one, "note")[0] != '\0' ? ", " : "", text(one, "note"));
+    }
+}
+
 void orr_render_cost(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     const char *csv = orr_tree_text(orr_tree_get(result, "csv"), NULL);
@@ -171,6 +194,10 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
         orr_render_tree(page, result, 0);
         return;
     }
+    if (orr_tree_get(result, "host_by_graphs") != NULL) {
+        add_launch(page, result);
+        return;
+    }
     orr_page_add(page, "%s on %s\n\n", text(result, "op"), text(result, "hardware"));
     add_states(page, result);
     add_rates(page, result);
@@ -178,7 +205,10 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
     add_cut(page, result);
     add_parts(page, "at once", orr_tree_get(result, "at_once"));
     add_parts(page, "besides", orr_tree_get(result, "besides"));
+    add_parts(page, "in turn", orr_tree_get(result, "one_after_another"));
     add_factors(page, result);
     add_fit(page, result);
-    add_evidence(page, result);
+    if (orr_tree_get(result, "evidence") != NULL) {
+        add_evidence(page, result);
+    }
 }

@@ -142,20 +142,25 @@ static void raise_to_floor(orr_phase_time *phase, double already_s, double floor
     }
 }
 
+orr_host_floor orr_timeline_host(const orr_software *software, bool moe) {
+    orr_host_floor floor = {moe ? software->host_moe_fwd_s : software->host_fwd_s,
+                            moe ? software->host_moe_bwd_s : software->host_bwd_s};
+    double left = software->graphs == ORR_GRAPHS_FULL      ? 0
+                  : software->graphs == ORR_GRAPHS_PARTIAL ? software->graph_partial_frac
+                                                           : 1;
+    floor.forward_s *= left;
+    floor.backward_s *= left;
+    return floor;
+}
+
 static void apply_host_floor(const orr_object *object, const orr_software *software,
                              const orr_timeline_mode *mode, orr_part_time *out) {
     if (object->key.what != ORR_OBJECT_LAYER || software->graphs == ORR_GRAPHS_FULL) {
         return;
     }
-    bool moe = object->key.layer.mlp.experts > 0;
-    double fwd_s = moe ? software->host_moe_fwd_s : software->host_fwd_s;
-    double bwd_s = moe ? software->host_moe_bwd_s : software->host_bwd_s;
-    if (software->graphs == ORR_GRAPHS_PARTIAL) {
-        fwd_s *= software->graph_partial_frac;
-        bwd_s *= software->graph_partial_frac;
-    }
-    fwd_s += software->host_pp_tp_fwd_s * mode->steady_tp;
-    bwd_s += software->host_pp_tp_bwd_s * mode->steady_tp;
+    orr_host_floor floor = orr_timeline_host(software, object->key.layer.mlp.experts > 0);
+    double fwd_s = floor.forward_s + software->host_pp_tp_fwd_s * mode->steady_tp;
+    double bwd_s = floor.backward_s + software->host_pp_tp_bwd_s * mode->steady_tp;
     /* an anchor that is bound by its host says how fast that is */
     fwd_s *= mode->compute_factor * (1 + mode->more_host);
     bwd_s *= mode->compute_factor * (1 + mode->more_host);

@@ -29,6 +29,13 @@ typedef struct orr_timeline_mode {
     double more_host;      /* host floors are 1 + this as long */
 } orr_timeline_mode;
 
+/* What a host needs to launch one layer's forward and backward under a profile, graphs counted:
+ * neither can be shorter. */
+typedef struct orr_host_floor {
+    double forward_s, backward_s;
+} orr_host_floor;
+orr_host_floor orr_timeline_host(const orr_software *software, bool moe);
+
 /* Times of one object, one micro-batch. Pure. */
 void orr_timeline_object(const orr_priced *priced, const orr_software *software,
                          const orr_timeline_mode *mode, orr_part_time *out);

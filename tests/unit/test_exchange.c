@@ -243,6 +243,9 @@ static void numbers_follow_their_flags(void **state) {
         {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "loss", "te"},
         {"--hidden-dropout 0", "dropout", "attention"},
         {"--optimizer muon", "optimizer", "muon"},
+        {"--optimizer muon", "sharding", "none"},
+        {"--optimizer dist_muon", "optimizer", "muon"},
+        {"--optimizer dist_muon", "sharding", "zero1"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         orr_arena *arena = orr_arena_new();

@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "program/muon.h"
 #include "program_fixtures.h"
 
 typedef struct lowered {
@@ -104,6 +105,70 @@ static void dense_layer_over_tp(void **state) {
     assert_int_equal(count_comm(o, 2, ORR_STREAM_TP, ORR_ALL_REDUCE, 0), 0);
     assert_gemm(o, ORR_PHASE_WEIGHT_GRAD, "attn.qkv", 1536, 4096, n, 2);
     orr_arena_free(l.arena);
+}
+
+static uint32_t count_matrix(const orr_object *o, uint32_t rows, uint32_t cols, bool expert) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->matrix_count; i++) {
+        const orr_matrix *m = &o->matrix[i];
+        bool same = m->rows == rows && m->cols == cols && (m->expert != 0) == expert;
+        count += same ? m->count : 0;
+    }
+    return count;
+}
+
+/* Pieces of a rank; q, k and v apart; norms, embeddings and the head are none. */
+static void hidden_matrices_are_known(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_layer(4096, 32, 8, 14336), 2, 128256);
+    orr_plan *plan = &f.resolved.plan;
+    plan->split.tp = 4;
+    for (uint8_t separate = 0; separate < 2; separate++) {
+        plan->variant.separate_projections = separate;
+        lowered l = lower_layer(plan, &f.kind[0]);
+        assert_int_equal(count_matrix(l.object, 1024, 4096, false), 1);             /* q */
+        assert_int_equal(count_matrix(l.object, 256, 4096, false), 2);              /* k, v */
+        assert_int_equal(count_matrix(l.object, 4096, 1024, false), 1);             /* output */
+        assert_int_equal(count_matrix(l.object, 4096, 3584, false), 1);             /* down */
+        assert_int_equal(count_matrix(l.object, 7168, 4096, false), separate == 0); /* gate, up */
+        assert_int_equal(count_matrix(l.object, 3584, 4096, false), 2 * separate);
+        orr_arena_free(l.arena);
+    }
+    fixture_init(&f, fixture_moe_layer(2048, 16, 4, 64, 8, 1024), 2, 128256);
+    plan->gpus = 8;
+    plan->split.ep = 8;
+    lowered l = lower_layer(plan, &f.kind[0]);
+    assert_int_equal(count_matrix(l.object, 2048, 2048, true), 8); /* gate, up */
+    assert_int_equal(count_matrix(l.object, 2048, 1024, true), 8);
+    assert_int_equal(count_matrix(l.object, 64, 2048, false), 1); /* router */
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < l.object->matrix_count; i++) {
+        const orr_matrix *m = &l.object->matrix[i];
+        elements += (uint64_t)m->rows * m->cols * m->count;
+    }
+    assert_int_equal(elements, l.object->params.dense + l.object->params.expert - 2 * 2048);
+    orr_arena_free(l.arena);
+    orr_object_key head = {.what = ORR_OBJECT_HEAD, .vocab = 1024, .layer = f.kind[0]};
+    head.split = plan->split;
+    head.mbs = 1;
+    head.seq = 128;
+    head.dp_shards = head.replica_stretch = 1;
+    l = lower_key(&head);
+    assert_int_equal(l.object->matrix_count, 0);
+    orr_arena_free(l.arena);
+}
+
+/* 4 x 6: 2*4*4*6 + 2*4*4*4 + 2*4*6*4 = 512, five times; the shorter side is orthogonalised. */
+static void newton_schulz_takes_three_products(void **state) {
+    (void)state;
+    assert_true(orr_muon_flops(4, 6) == 2560 && orr_muon_flops(6, 4) == 2560);
+    orr_op op[ORR_MUON_PRODUCTS];
+    orr_muon_products(6, 4, op);
+    assert_int_equal(op[0].shape.gemm.k, 6);
+    assert_int_equal(op[1].shape.gemm.k, 4);
+    assert_int_equal(op[2].shape.gemm.n, 6);
+    assert_true(op[0].out_bytes == 2 && op[2].out_bytes == 4);
 }
 
 static void context_parallel_exchanges(void **state) {
@@ -488,6 +553,8 @@ static void parallel_blocks_share(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layer_over_tp),
+        cmocka_unit_test(hidden_matrices_are_known),
+        cmocka_unit_test(newton_schulz_takes_three_products),
         cmocka_unit_test(context_parallel_exchanges),
         cmocka_unit_test(experts_exchange_tokens),
         cmocka_unit_test(compiled_shapes_hold_the_worst_case),

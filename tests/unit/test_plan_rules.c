@@ -216,7 +216,7 @@ static const rule_case cases[] = {
     {"SHARD-05", "sharding=2 pp=4 refuses=16", "sharding=2 pp=4 refuses=0"},
     {"SHARD-06", "sharding=4 pp=4", "sharding=4 pp=1"},
     {"SHARD-07", "sharding=2 pp=4", "sharding=1 pp=4"},
-    {"SHARD-08", "optimizer=2", "optimizer=2 sharding=0"},
+    {"SHARD-08", "optimizer=2 sharding=4", "optimizer=2 sharding=1"},
     {"PIPE-LAYERS-01", "layers=30 pp=4", "layers=30 pp=4 split=3"},
     {"PIPE-LAYERS-02", "layers=30 pp=4 split=7 first=7 last=7",
      "layers=30 pp=4 split=4 first=7 last=7"},

@@ -93,6 +93,53 @@ static void a_step_follows_its_formats(void **state) {
     assert_true(slice_with(bytes, "optimizer", "adam8bit", "none", "optimizer_s") < half);
 }
 
+static double muon_of(const char *sharding, const char *what, double *optimizer_s) {
+    static const char *const keys[][2] = {
+        {"model", "llama-3.1-8b"}, {"hardware", "h100"}, {"gpus", "64"}, {"tp", "2"}, {"gbs", "64"},
+        {"seq", "4096"},           {"optimizer", "muon"}};
+    orr_arena *arena = orr_arena_new();
+    orr_ctx *ctx = NULL;
+    assert_int_equal(orr_ctx_new(NULL, &ctx, NULL), ORR_OK);
+    orr_tree *args = orr_tree_new_map(arena), *envelope = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        orr_tree_put_text(arena, args, keys[i][0], keys[i][1]);
+    }
+    orr_tree_put_text(arena, args, "sharding", sharding);
+    assert_int_equal(orr_call(ctx, "project", args, arena, &envelope, NULL), ORR_OK);
+    const orr_tree *result = orr_tree_get(envelope, "result");
+    *optimizer_s = orr_tree_real(orr_tree_path(result, "breakdown.optimizer_s"), NAN);
+    double value = orr_tree_real(orr_tree_get(orr_tree_get(result, "muon"), what), NAN);
+    orr_ctx_free(ctx);
+    orr_arena_free(arena);
+    return value;
+}
+
+/* By hand, of one of two tensor-parallel ranks, m x n being short x long: 5 (4 m m n + 2 m m m). */
+static double orthogonalised(double m, double n) {
+    return 5 * (4 * m * m * n + 2 * m * m * m);
+}
+
+static void muon_multiplies_matrices(void **state) {
+    (void)state;
+    double all_s, some_s, shards_s, adam_s = slice("gather_copy_bytes: 0", "none", "optimizer_s");
+    double layer = orthogonalised(2048, 4096) + 2 * orthogonalised(512, 4096) +
+                   orthogonalised(2048, 4096) + orthogonalised(4096, 14336) +
+                   orthogonalised(4096, 7168);
+    double flops = muon_of("none", "flops", &all_s);
+    assert_true(fabs(flops / (32 * layer) - 1) < 1e-12);
+    assert_true(all_s > 10 * adam_s);
+    assert_true(muon_of("none", "matrices", &all_s) == 32 * 6);
+    double products_s = muon_of("none", "time_s", &all_s);
+    assert_true(products_s > 0.8 * all_s && products_s < all_s);
+    /* 192 matrices are dealt to 32 ranks, to and fro by size: the busiest has six, one of each */
+    assert_true(muon_of("zero1", "matrices", &some_s) == 6);
+    assert_true(fabs(muon_of("zero1", "flops", &some_s) / layer - 1) < 1e-12);
+    assert_true(some_s < all_s / 20);
+    /* shards of parameters meet first */
+    assert_true(muon_of("zero1", "exchange_s", &some_s) == 0);
+    assert_true(muon_of("fsdp2", "exchange_s", &shards_s) > 0);
+}
+
 /* Where nothing is known of a host, tokens/s may be fewer, but only where it can come to bind. */
 static void unknown_hosts_may_be_slower(void **state) {
     (void)state;
@@ -131,6 +178,7 @@ int main(void) {
         cmocka_unit_test(buckets_pay_latency_each),
         cmocka_unit_test(gathers_of_lists_are_copied),
         cmocka_unit_test(a_step_follows_its_formats),
+        cmocka_unit_test(muon_multiplies_matrices),
         cmocka_unit_test(unknown_hosts_may_be_slower),
         cmocka_unit_test(lags_of_micro_batches_average),
         cmocka_unit_test(only_a_full_pipeline_waits_for_launches),
