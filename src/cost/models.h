@@ -158,23 +158,23 @@ typedef struct orr_experts_shape {
     double token_bytes; /* activations of the layer, in and out */
     double depth;       /* input columns of all products */
     double columns;     /* output columns of all products */
-    double width_in, width_out;    /* of the first product */
-    double ranks;                  /* that share the experts */
-    bool skewed;                   /* routing by a power law */
-    uint8_t scales; /* kinds of low precision, by number, which surfaces tell apart */
+    double width_in, width_out; /* of the first product */
+    double ranks;               /* that share the experts */
+    bool skewed;                /* routing by a power law */
+    uint8_t scales;             /* kinds of low precision, by number, which surfaces tell apart */
 } orr_experts_shape;
 typedef struct orr_experts_constants {
     double start_s;
-    double efficiency; /* of peak */
-    double hbm_frac;   /* of HBM bandwidth */
-    double pad_rows;   /* lost in the tiles of a group */
-    double group_s;    /* each group with rows */
-    double norm;       /* how sharply the slower of arithmetic and memory decides */
-    double skew;       /* load of the fullest rank: ranks^skew */
+    double efficiency;              /* of peak */
+    double hbm_frac;                /* of HBM bandwidth */
+    double pad_rows;                /* lost in the tiles of a group */
+    double group_s;                 /* each group with rows */
+    double norm;                    /* how sharply the slower of arithmetic and memory decides */
+    double skew;                    /* load of the fullest rank: ranks^skew */
     double read_bytes, write_bytes; /* an activation that goes into a product, or comes out */
-    double depth;      /* by which every product is deeper than it is, to fill the units */
-    double token_s;    /* routing and sorting a token */
-    double wave;       /* share of a wave of tiles lost at the end */
+    double depth;   /* by which every product is deeper than it is, to fill the units */
+    double token_s; /* routing and sorting a token */
+    double wave;    /* share of a wave of tiles lost at the end */
 } orr_experts_constants;
 double orr_experts_time_s(const orr_experts_constants *c, const orr_machine *machine,
                           const orr_experts_shape *shape);

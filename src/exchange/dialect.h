@@ -13,6 +13,12 @@ typedef struct dialect_row {
     const char *words; /* "theirs=ours ..." where values differ, NULL: as they are */
     const char *note;  /* without an argument: what it is, not modelled; NULL: no effect */
 } dialect_row;
+/* Rows by what becomes of a path. */
+#define QUIET(path) {path, NULL, NULL, NULL}
+#define IS(path, arg) {path, arg, NULL, NULL}
+#define IMPLIED(arg) {"", arg, NULL, NULL}
+#define WORDS(path, arg, words) {path, arg, words, NULL}
+#define LOST(path, note) {path, NULL, NULL, note}
 
 typedef struct dialect {
     const char *name;

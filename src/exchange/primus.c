@@ -18,6 +18,32 @@ static const char *const model_defaults[][2] = {
     {"moe-token-dispatcher-type", "alltoall"},
 };
 
+/* Its names are those of Megatron-LM's own variables. */
+static const dialect_row primus_rows[] = {
+    IS("modules.pre_trainer.overrides.fp8", "fp8-format"),
+    IS("modules.pre_trainer.overrides.fp4", "fp4-format"),
+    IMPLIED("use-flash-attn"),
+};
+static const char *const primus_sections[] = {"modules.pre_trainer.overrides", NULL};
+
+/* primus/configs: modules/megatron/pre_trainer.yaml and trainer_base.yaml, models/megatron/
+ * language_model.yaml, where they differ from Megatron-LM's defaults. */
+static const char *const primus_defaults[][2] = {
+    {"bf16", "true"},
+    {"use-distributed-optimizer", "true"},
+    {"use-flash-attn", "true"},
+    {"sequence-parallel", "true"},
+    {"data-parallel-sharding-strategy", "no_shard"},
+};
+
+const dialect orr_dialect_primus = {.name = "primus",
+                                    .rows = primus_rows,
+                                    .count = sizeof primus_rows / sizeof *primus_rows,
+                                    .sections = primus_sections,
+                                    .defaults = primus_defaults,
+                                    .default_count =
+                                        sizeof primus_defaults / sizeof *primus_defaults};
+
 static const char *const trainers[] = {"pre_trainer", "sft_trainer", "post_trainer"};
 
 static const orr_tree *trainer_of(const orr_tree *tree) {
