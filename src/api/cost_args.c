@@ -29,6 +29,7 @@ enum {
     LOSS = 1024, /* rows and columns too */
     MUON = 2048,
     LAUNCH = 4096,
+    UNEVEN = 8192, /* may load ranks differently */
     COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
     MATMULS = PRODUCT | GROUPED,
     COMPUTE = MATMULS | ATTENTION,
@@ -75,7 +76,9 @@ static const orr_field fields[] = {
     SIZE(m, MATMULS, MATMULS, "rows of a product; grouped: of one group"),
     SIZE(n, MATMULS, MATMULS, "columns of a product"),
     SIZE(k, MATMULS, MATMULS, "depth of a product"),
-    SIZE(groups, GROUPED, GROUPED, "of a grouped product"),
+    SIZE(groups, GROUPED | EXCHANGE, GROUPED,
+         "of a grouped product; of dispatch and combine: of experts, all of a token's choices in "
+         "--group-topk of them (node-limited routing)"),
     SIZE(out_bytes, MATMULS, 0,
          "moved an element of a product's output; 8: an fp32 sum is read and written"),
     TEXT(batch, PRODUCT | ATTENTION | MUON | TABLE,
@@ -127,6 +130,24 @@ static const orr_field fields[] = {
     SIZE(topk, EXCHANGE, EXCHANGE, "of dispatch and combine: experts a token"),
     SIZE(experts, EXCHANGE | ROUTER, EXCHANGE | ROUTER,
          "of dispatch, combine and router: of the whole layer"),
+    SIZE(group_topk, EXCHANGE, 0,
+         "of dispatch and combine: groups of experts that a token chooses; see groups"),
+    {.name = "imbalance",
+     .type = ORR_FIELD_REAL,
+     .of = UNEVEN,
+     .offset = offsetof(orr_cost_args, imbalance),
+     .min = 1,
+     .max = ORR_MAX_GPUS,
+     .fallback = "1",
+     .doc = "of all-to-all, dispatch and combine: bytes of the fullest rank by the mean"},
+    {.name = "units",
+     .type = ORR_FIELD_REAL,
+     .of = EXCHANGE,
+     .offset = offsetof(orr_cost_args, units),
+     .min = 1,
+     .max = 1024,
+     .fallback = "20",
+     .doc = "of dispatch and combine: SMs given to the kernel, as a benchmark of it runs"},
     {.name = "elements",
      .type = ORR_FIELD_REAL,
      .of = OPTIMIZER,
@@ -219,12 +240,13 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
 static uint16_t family_of(int which) {
     static const uint16_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
     static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX, MUON, LAUNCH};
-    return which < 0                     ? TABLE
-           : which < ORR_COST_FAMILY     ? kernels[which]
-           : which < ORR_COST_COLLECTIVE ? MEMORY
-           : which < ORR_COST_DISPATCH   ? COLLECTIVE
-           : which < ORR_COST_ADAM       ? EXCHANGE
-                                         : counted[which - ORR_COST_ADAM];
+    return which < 0                                       ? TABLE
+           : which < ORR_COST_FAMILY                       ? kernels[which]
+           : which < ORR_COST_COLLECTIVE                   ? MEMORY
+           : which == ORR_COST_COLLECTIVE + ORR_ALL_TO_ALL ? COLLECTIVE | UNEVEN
+           : which < ORR_COST_DISPATCH                     ? COLLECTIVE
+           : which < ORR_COST_ADAM                         ? EXCHANGE | UNEVEN
+                                                           : counted[which - ORR_COST_ADAM];
 }
 
 /* An option's name as a command line writes it. */
@@ -262,7 +284,8 @@ static orr_status check_size(orr_job *job, const orr_field *field, double value,
                              orr_err *err) {
     double least = !needed ? 0 : strcmp(field->name, "ranks") == 0 ? 2 : 1;
     double most = strcmp(field->name, "ranks") == 0 ? ORR_MAX_GPUS : field->max;
-    bool whole = field->type == ORR_FIELD_QUANTITY || value == floor(value);
+    bool whole = field->type == ORR_FIELD_QUANTITY || strcmp(field->name, "imbalance") == 0 ||
+                 value == floor(value);
     if (whole && value >= least && value <= most) {
         return ORR_OK;
     }

@@ -11,7 +11,8 @@ typedef struct orr_cost_args {
     double m, n, k, groups, out_bytes;
     double heads, kv_heads, head_dim, v_dim, window, seq_q, seq_kv;
     double bytes, rows, cols, kernels, ranks;
-    double tokens, hidden, topk, experts, elements, layers;
+    double tokens, hidden, topk, experts, group_topk, elements, layers;
+    double imbalance, units;
     uint8_t class, graphs;
     bool causal, eager, moe;
 } orr_cost_args;

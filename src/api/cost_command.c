@@ -63,23 +63,43 @@ static orr_status kernel_row(orr_job *job, const orr_cost_args *args, int which,
     return ORR_OK;
 }
 
-/* A token goes once to each rank that holds one of its experts. */
-static orr_status exchange_op(const orr_cost_args *args, int which, orr_op *op, orr_err *err) {
+static orr_status read_routing(const orr_cost_args *args, int which, orr_routing *out,
+                               orr_err *err) {
+    const char *op = orr_cost_ops[which];
     if (args->topk > args->experts || args->experts < args->ranks) {
         return orr_fail(err, ORR_E_USAGE,
                         "%s among %g ranks needs at least as many experts, and "
                         "no more than %g a token",
-                        orr_cost_ops[which], args->ranks, args->experts);
+                        op, args->ranks, args->experts);
     }
+    double groups = args->groups, chosen = args->group_topk;
+    if ((groups > 0) != (chosen > 0)) {
+        return orr_fail(err, ORR_E_USAGE, "%s takes --groups and --group-topk together", op);
+    }
+    if (groups > 0 && (chosen > groups || fmod(args->experts, groups) != 0 ||
+                       args->topk > args->experts / groups * chosen)) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "%s: %g of %g groups must hold the %g experts of a token, and groups be "
+                        "equal parts of %g",
+                        op, chosen, groups, args->topk, args->experts);
+    }
+    *out = (orr_routing){(uint32_t)args->topk, (uint32_t)args->experts, (uint32_t)groups,
+                         (uint32_t)chosen};
+    return ORR_OK;
+}
+
+/* A token goes once to each rank that holds one of its experts; the fullest rank decides. */
+static orr_status exchange_op(const orr_cost_args *args, int which, orr_op *op, orr_err *err) {
+    *op = (orr_op){.kind = ORR_OP_COLLECTIVE, .sub = ORR_ALL_TO_ALL, .stream = ORR_STREAM_EP};
+    orr_routing *routing = &op->shape.comm.routing;
+    ORR_TRY(read_routing(args, which, routing, err));
     bool small = args->dtype != NULL && orr_name_equal(args->dtype, "fp8");
     double element = small ? 1 : 2;
-    double copies = orr_cost_token_copies(args->ranks, args->topk, args->experts);
-    double bytes = args->tokens * copies * args->hidden * element * args->ranks / (args->ranks - 1);
+    double copies = orr_routing_places(routing, args->ranks);
+    double bytes = args->tokens * copies * args->hidden * element * args->ranks /
+                   (args->ranks - 1) * args->imbalance;
     ORR_TRY(orr_cost_check_count(orr_cost_ops[which], "what a rank sends", bytes, err));
-    *op = (orr_op){.kind = ORR_OP_COLLECTIVE, .sub = ORR_ALL_TO_ALL, .stream = ORR_STREAM_EP};
     op->shape.comm.rank_bytes = (uint64_t)(bytes + 0.5);
-    op->shape.comm.topk = (uint32_t)args->topk;
-    op->shape.comm.experts = (uint32_t)args->experts;
     return ORR_OK;
 }
 
@@ -123,7 +143,9 @@ static orr_status make_op(orr_job *job, const orr_cost_args *args, int which, or
         } else {
             *op =
                 (orr_op){.kind = ORR_OP_COLLECTIVE, .sub = (uint8_t)(which - ORR_COST_COLLECTIVE)};
-            op->shape.comm.rank_bytes = (uint64_t)(args->bytes + 0.5);
+            double bytes = args->bytes * args->imbalance;
+            ORR_TRY(orr_cost_check_count(orr_cost_ops[which], "what a rank sends", bytes, err));
+            op->shape.comm.rank_bytes = (uint64_t)(bytes + 0.5);
         }
         op->shape.comm.size = (uint32_t)args->ranks;
         op->shape.comm.stride = (uint32_t)args->stride;
@@ -206,6 +228,13 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
                      orr_dtype_name(dtype));
     }
     if (which == ORR_COST_DISPATCH || which == ORR_COST_COMBINE) {
+        const orr_exchange_ask ask = {.routing = op.shape.comm.routing,
+                                      .ranks = (uint32_t)args->ranks,
+                                      .stride = (uint32_t)args->stride,
+                                      .units = (uint32_t)args->units,
+                                      .tokens = args->tokens,
+                                      .hidden = args->hidden};
+        ORR_TRY(orr_cost_exchange_write(job->arena, table, &ask, job->result, err));
         orr_tree_put_text(job->arena, job->result, "op",
                           orr_arena_format(job->arena,
                                            "%s of %.0f tokens of %.0f to %.0f of %.0f "

@@ -28,18 +28,31 @@ double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
     return rails->base_s + rounds * hops + wire / bus_Bps;
 }
 
-/* A double binary tree over domains, rings inside. */
-double orr_rails_tree_s(const orr_rails *rails, double bytes) {
-    static const double HOP_FACTOR = 1.5,
-                        BUS_FRAC = 0.85;                 /* the share: NCCL, src/graph/tuning.cc */
+static const double TREE_BUS_FRAC = 0.85; /* NCCL, src/graph/tuning.cc */
+
+/* A double binary tree over domains: up and down its levels, beside what happens inside a domain.
+ */
+static double tree_s(const orr_rails *rails, double bytes, double inside_s, double inside_Bps) {
+    static const double HOP_FACTOR = 1.5;
     double ends = 2 * (rails->ranks - 1) / rails->ranks; /* of the bus, when data crosses once */
-    double nic = rails->nic_Bps * rails->inner * (rails->domains <= 2 ? ends : 1);
-    double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
+    double nic = rails->nic_Bps * rails->inner * (rails->domains <= 2 ? ends : 1) * TREE_BUS_FRAC;
+    double bus_Bps = rails->inner > 1 ? orr_min_f64(inside_Bps, nic) : nic;
     double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
-    double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
     double level = rails->tree_hop_s > 0 ? rails->tree_hop_s : HOP_FACTOR * rails->hop_s;
-    double hops = 2 * depth * level + 2 * (rails->inner - 1) * rails->peer_hop_s;
-    return rails->base_s + hops + wire / (BUS_FRAC * bus_Bps);
+    double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
+    return rails->base_s + 2 * depth * level + inside_s + wire / bus_Bps;
+}
+
+/* Inside a domain ranks pass pieces on, one after another. */
+double orr_rails_tree_s(const orr_rails *rails, double bytes) {
+    double chain_s = 2 * (rails->inner - 1) * rails->peer_hop_s;
+    return tree_s(rails, bytes, chain_s, TREE_BUS_FRAC * rails->inner_Bps);
+}
+
+/* Inside a domain switches add up and hand out (NVLSTree): no chain, and their bandwidth, which was
+ * measured, not modelled. */
+double orr_rails_nvls_tree_s(const orr_rails *rails, double bytes) {
+    return tree_s(rails, bytes, rails->switch_s, rails->switch_Bps);
 }
 
 /* Switches add up: each domain's data goes in once and comes out once, and small messages wait for
@@ -51,6 +64,21 @@ double orr_rails_sharp_s(const orr_rails *rails, double bytes) {
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     double hops = 2 * LEVELS * rails->hop_s + 2 * (rails->inner - 1) * rails->peer_hop_s;
     return rails->base_s + hops + wire / bus_Bps;
+}
+
+/* Parallel aggregated trees: log2 steps, in each of which more blocks travel together. The three
+ * numbers are NCCL's own (src/graph/tuning.cc): a step by a ring's, what packing costs each rank,
+ * and the bandwidth that is left. */
+double orr_rails_pat_s(const orr_rails *rails, double bytes) {
+    static const double STEP_FRAC = 1 / 3.5, RANK_S = 2.8e-6, BUS_FRAC = 0.75;
+    double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
+    double wire = (rails->ranks - 1) / rails->ranks * bytes;
+    return rails->base_s + depth * STEP_FRAC * rails->hop_s + RANK_S * rails->ranks +
+           wire / (BUS_FRAC * rails->nic_Bps);
+}
+
+double orr_switch_wire_frac(double ranks) {
+    return (ranks + 1) / ranks;
 }
 
 double orr_torus_hops(double ranks, double dimensions) {
@@ -68,13 +96,4 @@ double orr_rails_all_to_all_s(const orr_rails *rails, double bytes, double cross
     double hops =
         (rails->domains - 1) * rails->hop_s + (rails->ranks - rails->domains) * rails->peer_hop_s;
     return rails->base_s + hops + orr_max_f64(outside, inside);
-}
-
-double orr_distinct_places(double places, double topk, double experts) {
-    double here = experts / places; /* experts of one place */
-    double missed = 1;              /* no choice falls on it: C(E - E/P, k) / C(E, k) */
-    for (double i = 0; i < topk; i++) {
-        missed *= orr_max_f64(0, (experts - here - i) / (experts - i));
-    }
-    return places * (1 - missed);
 }

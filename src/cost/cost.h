@@ -85,13 +85,21 @@ bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_ke
 orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                              orr_tree **out, orr_err *err);
 
+/* Adds `benchmark` to such a price: a dispatch and its combine together as a table of exchanges
+ * measured them (DeepEP), with so many units (SMs) given to its kernel; nothing where no table
+ * says. */
+typedef struct orr_exchange_ask {
+    orr_routing routing;
+    uint32_t ranks, stride, units;
+    double tokens, hidden;
+} orr_exchange_ask;
+orr_status orr_cost_exchange_write(orr_arena *arena, const orr_cost_table *table,
+                                   const orr_exchange_ask *ask, orr_tree *into, orr_err *err);
+
 /* What prices of this accelerator rest on beside its own measurements: a list of {what, how,
  * from, left_out:{devices, least, most}, message}; empty where all is its own. left_out: how far
  * devices of the tables are off when they are priced the same way. */
 orr_tree *orr_cost_reliance(orr_arena *arena, const orr_cost_table *table);
-
-/* Ranks that a token's experts lie on, on average: how often it is sent. */
-double orr_cost_token_copies(double ranks, double topk, double experts);
 
 /* All ops of an object priced. */
 typedef struct orr_priced {

@@ -60,14 +60,42 @@ struct orr_prices_table {
 /* curve.c: what training uses (any NCCL or RCCL), measured on the device or on the nearest. */
 void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
                     const orr_accelerator *accelerator, orr_collective op);
+/* Whether a domain's switches add up: those of NVLink 4 and later do (NVLS). */
+bool orr_switches_add_up(const orr_accelerator *accelerator);
 /* policy.c: which algorithm a library takes, and what it costs. */
-/* topk and experts: of a de-duplicating all-to-all, else 0. */
+/* routing: of a de-duplicating all-to-all, else zeros. */
 orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, double bytes,
-                          orr_group group, uint32_t topk, uint32_t experts);
-/* The fastest of ring, tree and, where switches can, sums in the network. algorithm: its name;
- * NULL: not asked. */
-double orr_policy_all_reduce_s(const orr_fabric *fabric, const orr_rails *rails, double bytes,
-                               const char **algorithm);
+                          orr_group group, const orr_routing *routing);
+/* Across domains: what each algorithm takes that the library has for the operation. */
+typedef enum orr_algorithm {
+    ORR_BY_MESSAGE = 0,
+    ORR_BY_RING,
+    ORR_BY_TREE,
+    ORR_BY_NVLS_TREE,
+    ORR_BY_SHARP,
+    ORR_BY_PAT,
+    ORR_BY_DIRECT,
+    ORR_ALGORITHM_COUNT
+} orr_algorithm;
+const char *orr_algorithm_name(orr_algorithm algorithm);
+typedef struct orr_routes {
+    double time_s[ORR_ALGORITHM_COUNT];
+    uint32_t offered; /* bits, by algorithm */
+    orr_algorithm best;
+} orr_routes;
+orr_routes orr_policy_routes(const orr_cost_table *table, orr_collective kind, double bytes,
+                             orr_group group, const orr_routing *routing);
+/* Share of an all-to-all's bytes that leaves the domain. */
+double orr_crossing_frac(orr_group group, const orr_routing *routing);
+/* Whether a domain's switches add up for the library (NVLS). */
+bool orr_policy_has_nvls(const orr_cost_table *table);
+/* Line rate of a member's NIC towards the group's other domains. */
+double orr_policy_line_Bps(const orr_cost_table *table, orr_group group);
+/* The least time that links and NICs allow an algorithm; inside a domain the best that the library
+ * has. *of: what it is made of, for people. */
+double orr_collective_roof_s(const orr_cost_table *table, orr_collective kind, double bytes,
+                             orr_group group, const orr_routing *routing, orr_algorithm algorithm,
+                             const char **of);
 /* How such a group hangs together, across domains. */
 orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr_group group);
 /* Constants for a number of ranks that may lie between or beyond the measured ones. */

@@ -32,6 +32,23 @@ static void fill(orr_curve *curve, const orr_collective_fit *const *fits, uint32
     curve->fit = count > 0 ? fits[count - 1] : NULL;
 }
 
+bool orr_switches_add_up(const orr_accelerator *a) {
+    return a->vendor == ORR_NVIDIA && a->topology == ORR_SWITCHED &&
+           (a->arch == ORR_ARCH_HOPPER || a->arch == ORR_ARCH_BLACKWELL);
+}
+
+/* An all-reduce lent by a device whose switches add up, to one that must pass everything on: no
+ * faster than the gathers of the same device. */
+static void without_switches(orr_curve *curve, const orr_calibration *calibration,
+                             const orr_accelerator *accelerator) {
+    orr_curve gather;
+    orr_curve_init(&gather, calibration, accelerator, ORR_ALL_GATHER);
+    for (uint32_t i = 0; gather.count > 0 && i < curve->count; i++) {
+        double Bps = orr_curve_at(&gather, curve->point[i].ranks).Bps;
+        curve->point[i].message.Bps = orr_min_f64(curve->point[i].message.Bps, Bps);
+    }
+}
+
 void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
                     const orr_accelerator *accelerator, orr_collective op) {
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS];
@@ -48,6 +65,9 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
         fill(curve, fits, count, same ? 1 : accelerator->link_Bps / fits[0]->link_Bps, same);
         bool measured_kin = kin != ORR_KIN_OTHER && !curve->fit->fit.assumed;
         curve->provenance = measured_kin ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
+        if (op == ORR_ALL_REDUCE && kin == ORR_KIN_OTHER && !orr_switches_add_up(accelerator)) {
+            without_switches(curve, calibration, accelerator);
+        }
     }
 }
 
@@ -78,6 +98,9 @@ orr_message orr_curve_at(const orr_curve *curve, double ranks) {
     uint32_t last = curve->count - 1;
     orr_message top = curve->point[last].message;
     bool known = at_ranks(curve, ranks) >= 0;
+    if (curve->fit->op == ORR_SEND_RECV) {
+        return curve->point[0].message; /* from one rank to one other, however many stand by */
+    }
     if (curve->mesh && curve->fit->topology == ORR_MESH && !known) {
         /* a rank reaches each peer over its own link: fewer peers, fewer links */
         top.Bps *= (ranks - 1) / (curve->point[last].ranks - 1);

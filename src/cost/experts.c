@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "cost/models.h"
+#include "program/routing.h"
 
 static double power_sum(double a, double b, double c, double q) {
     double top = orr_max_f64(a, orr_max_f64(b, c));

@@ -26,8 +26,8 @@ static orr_tree *put_map(orr_arena *arena, orr_tree *into, const char *key) {
 }
 
 /* The least times that the data sheet allows; wire_s 0: nothing crosses links. */
-static void put_roof(orr_arena *arena, orr_tree *out, double time_s, double compute_s,
-                     double memory_s, double wire_s) {
+static orr_tree *put_roof(orr_arena *arena, orr_tree *out, double time_s, double compute_s,
+                          double memory_s, double wire_s) {
     orr_tree *roof = put_map(arena, out, "roof");
     double roof_s = orr_max_f64(compute_s, orr_max_f64(memory_s, wire_s));
     orr_tree_put_real(arena, roof, "compute_s", compute_s);
@@ -38,6 +38,7 @@ static void put_roof(orr_arena *arena, orr_tree *out, double time_s, double comp
                       : memory_s >= roof_s ? "memory"
                                            : "arithmetic");
     orr_tree_put_real(arena, roof, "frac", time_s > 0 ? roof_s / time_s : 0);
+    return roof;
 }
 
 static void put_part(orr_arena *arena, orr_tree *parts, const char *name, double time_s) {
@@ -92,7 +93,7 @@ static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op
     double flops = 2 * shape.m * shape.n * shape.k * shape.batch;
     double bytes = shape.batch * ((shape.m + shape.n) * shape.k * shape.in_bytes +
                                   shape.m * shape.n * shape.out_bytes);
-    put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
+    (void)put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
     orr_gemm_parts x = orr_gemm_explain(&prices->constants, machine, &shape, ORR_POWER_SUSTAINED);
     put_factors(arena, table, op, out);
@@ -126,7 +127,7 @@ static void put_attention(orr_arena *arena, const orr_cost_table *table, const o
     double flops = passes * 2 * shape.batch * shape.heads * shape.seq_q * keys * width;
     double bytes = passes * ELEMENT_BYTES * width * shape.batch *
                    (shape.seq_q * shape.heads + shape.seq_kv * shape.kv_heads);
-    put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
+    (void)put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
     orr_tree *cut = put_map(arena, out, "cut");
     double tiles = shape.batch * shape.heads * ceil(shape.seq_q / TILE_ROWS);
@@ -142,7 +143,7 @@ static void put_attention(orr_arena *arena, const orr_cost_table *table, const o
 
 static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                        double time_s, orr_tree *out) {
-    put_roof(arena, out, time_s, 0, op->bytes / table->accelerator->hbm_Bps, 0);
+    (void)put_roof(arena, out, time_s, 0, op->bytes / table->accelerator->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "bytes_per_s", op->bytes / time_s);
     orr_tree *besides = put_map(arena, out, "besides");
     put_part(arena, besides, "start_s", op->shape.memory.kernels * table->arch->memory_start_s);
@@ -153,11 +154,15 @@ static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_
     orr_tree_put_text(arena, fit, "source", table->arch->source);
 }
 
-static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, double wire,
-                       orr_tree *out) {
+static void put_inside(orr_arena *arena, const orr_cost_table *table, orr_collective kind,
+                       double ranks, double wire, orr_tree *out) {
+    const orr_curve *curve = &table->curve[kind];
     orr_message message = orr_curve_at(curve, ranks);
     double flow = wire / message.Bps;
-    orr_tree_put_text(arena, out, "algorithm", "measured curve");
+    orr_tree_put_text(arena, out, "algorithm",
+                      curve->mesh                                 ? "direct links, measured curve"
+                      : table->accelerator->topology == ORR_TORUS ? "torus, measured curve"
+                                                                  : "measured curve");
     orr_tree *besides = put_map(arena, out, "besides");
     put_part(arena, besides, "start_s", message.start_s);
     put_part(arena, besides, "pieces_s",
@@ -170,21 +175,20 @@ static void put_inside(orr_arena *arena, const orr_curve *curve, double ranks, d
 }
 
 static void put_across(orr_arena *arena, const orr_cost_table *table, orr_collective kind,
-                       double bytes, orr_group group, orr_tree *out) {
+                       orr_group group, const orr_routes *routes, orr_tree *out) {
     const orr_fabric *fabric = table->cluster->fabric;
-    orr_rails rails = orr_policy_rails(table, kind, group);
-    const char *algorithm = "ring";
-    if (kind == ORR_SEND_RECV) {
-        algorithm = "one message";
-    } else if (kind == ORR_ALL_TO_ALL) {
-        algorithm = "direct";
-    } else if (kind == ORR_ALL_REDUCE) {
-        (void)orr_policy_all_reduce_s(fabric, &rails, bytes, &algorithm);
+    orr_tree_put_text(arena, out, "algorithm", orr_algorithm_name(routes->best));
+    orr_tree *times = orr_tree_put(arena, out, "algorithms", orr_tree_new_list(arena));
+    for (int i = 0; i < ORR_ALGORITHM_COUNT; i++) {
+        if (routes->offered >> i & 1) {
+            orr_tree *one = orr_tree_push(arena, times, orr_tree_new_map(arena));
+            orr_tree_put_text(arena, one, "name", orr_algorithm_name((orr_algorithm)i));
+            orr_tree_put_real(arena, one, "time_s", routes->time_s[i]);
+        }
     }
-    orr_tree_put_text(arena, out, "algorithm", algorithm);
     orr_tree *fit = put_map(arena, out, "fit");
     orr_tree_put_text(arena, fit, "fabric", fabric->name);
-    orr_tree_put_real(arena, fit, "nic_bytes_per_s", rails.nic_Bps);
+    orr_tree_put_real(arena, fit, "nic_bytes_per_s", orr_policy_rails(table, kind, group).nic_Bps);
     orr_tree_put_bool(arena, fit, "assumed", fabric->assumed != 0);
     orr_tree_put_text(arena, fit, "source", fabric->source);
 }
@@ -192,18 +196,29 @@ static void put_across(orr_arena *arena, const orr_cost_table *table, orr_collec
 static void put_collective(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                            double time_s, orr_tree *out) {
     orr_collective kind = (orr_collective)op->sub;
+    const orr_routing *routing = &op->shape.comm.routing;
     orr_group group = orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
     double bytes = (double)op->shape.comm.rank_bytes;
     double wire = orr_bus_factor(kind, group.size) * bytes;
-    double link_Bps = table->accelerator->link_Bps;
-    link_Bps =
-        orr_across_bus_Bps(kind, group.size, group.domains, table->accelerator->nic_Bps, link_Bps);
-    put_roof(arena, out, time_s, 0, 0, wire / link_Bps);
+    orr_routes routes = {.offered = 0};
+    if (group.domains > 1) {
+        routes = orr_policy_routes(table, kind, bytes, group, routing);
+    }
+    const char *of = "";
+    double roof_s = orr_collective_roof_s(table, kind, bytes, group, routing, routes.best, &of);
+    orr_tree *roof = put_roof(arena, out, time_s, 0, 0, roof_s);
+    if (of[0] != '\0') {
+        orr_tree_put_text(arena, roof, "of", of);
+    }
     orr_tree_put_real(arena, out, "bus_bytes_per_s", wire / time_s);
     orr_tree *where = put_map(arena, out, "group");
     orr_tree_put_int(arena, where, "ranks", group.size);
     orr_tree_put_int(arena, where, "domains", group.domains);
     orr_tree_put_int(arena, where, "ranks_in_a_domain", group.inner);
+    if (group.domains > 1) {
+        orr_tree_put_int(arena, where, "groups_at_once", group.rivals);
+        orr_tree_put_bool(arena, where, "on_rails", !group.off_rails);
+    }
     const orr_sweep *sweep = group.domains <= 1 ? &table->inside[kind] : &table->across[kind];
     if (sweep->records > 0) {
         orr_tree *map = put_map(arena, out, "sweep");
@@ -212,9 +227,9 @@ static void put_collective(orr_arena *arena, const orr_cost_table *table, const 
         orr_tree_put_real(arena, map, "rate_factor", sweep->rate_factor);
     }
     if (group.domains <= 1) {
-        put_inside(arena, &table->curve[kind], group.size, wire, out);
+        put_inside(arena, table, kind, group.size, wire, out);
     } else {
-        put_across(arena, table, kind, bytes, group, out);
+        put_across(arena, table, kind, group, &routes, out);
     }
 }
 
@@ -298,8 +313,49 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
     }
 }
 
-double orr_cost_token_copies(double ranks, double topk, double experts) {
-    return orr_distinct_places(ranks, topk, experts);
+static orr_status new_pricer(orr_arena *arena, orr_kernel_pricer **out, orr_err *err) {
+    orr_calibration *calibration = NULL;
+    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
+    *out = ORR_NEW(arena, orr_kernel_pricer);
+    (*out)->arena = arena;
+    (*out)->calibration = calibration;
+    return ORR_OK;
+}
+
+orr_status orr_cost_exchange_write(orr_arena *arena, const orr_cost_table *table,
+                                   const orr_exchange_ask *ask, orr_tree *into, orr_err *err) {
+    orr_kernel_pricer *pricer = NULL;
+    if (table->accelerator->vendor != ORR_NVIDIA) {
+        return ORR_OK; /* no such kernels */
+    }
+    ORR_TRY(new_pricer(arena, &pricer, err));
+    orr_group group = orr_cluster_group(table->cluster, ask->ranks, ask->stride);
+    orr_kernel_row row = {
+        .device = table->accelerator->name, .dtype = "", .source = "", .kernel = "deepep_normal"};
+    row.whole = true;
+    row.training = ask->tokens >= 1024;
+    row.shape.exchange.nodes = group.domains;
+    row.shape.exchange.ep = ask->ranks;
+    row.shape.exchange.tokens = ask->tokens;
+    row.shape.exchange.hidden = ask->hidden;
+    row.shape.exchange.topk = ask->routing.topk;
+    row.shape.exchange.experts = ask->routing.experts;
+    row.shape.exchange.sms = ask->units;
+    double time = 0, relerr = 0;
+    if (orr_kernel_price(pricer, ORR_KERNELS_EP_ALLTOALL, &row, &time, &relerr) == ORR_GAP_NONE) {
+        orr_tree *benchmark = put_map(arena, into, "benchmark");
+        put_cost(arena, benchmark, time, relerr);
+        orr_tree *states =
+            orr_tree_put(arena, into, "states", orr_tree_copy(arena, orr_tree_get(into, "states")));
+        orr_tree_put_text(arena, states, "benchmark",
+                          orr_arena_format(arena,
+                                           "a dispatch in fp8 and its combine in bf16 "
+                                           "together, by DeepEP with %u units",
+                                           ask->units));
+        orr_tree_put_int(arena, benchmark, "units", ask->units);
+    }
+    return ORR_OK;
 }
 
 orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
@@ -321,13 +377,11 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
     case ORR_OP_MEMORY: put_memory(arena, table, op, found.cost.time_s, map); break;
     case ORR_OP_COLLECTIVE: put_collective(arena, table, op, found.cost.time_s, map); break;
     }
-    orr_calibration *calibration = NULL;
-    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
-    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
-    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
-    pricer->arena = arena;
-    pricer->calibration = calibration;
-    put_benchmark(arena, table, op, pricer, map);
+    if (op->kind <= ORR_OP_ATTENTION) { /* tables of other kernels are not op by op */
+        orr_kernel_pricer *pricer = NULL;
+        ORR_TRY(new_pricer(arena, &pricer, err));
+        put_benchmark(arena, table, op, pricer, map);
+    }
     orr_cost_put_states(arena, table, op, (uint8_t)found.how, orr_tree_get(map, "benchmark"), map);
     *out = map;
     return ORR_OK;

@@ -31,7 +31,8 @@ static double collective_model_s(const orr_cost_table *table, const orr_evidence
     uint32_t ranks = (uint32_t)key->dim[1], domains = orr_max_u32(1, (uint32_t)key->dim[2]);
     orr_group group = {
         .size = ranks, .inner = orr_max_u32(1, ranks / domains), .domains = domains, .rivals = 1};
-    return orr_policy_price(table, (orr_collective)key->sub, (double)key->dim[0], group, 0, 0)
+    static const orr_routing none = {0, 0, 0, 0};
+    return orr_policy_price(table, (orr_collective)key->sub, (double)key->dim[0], group, &none)
         .time_s;
 }
 

@@ -207,24 +207,29 @@ double orr_message_time_s(const orr_message *message, double wire_bytes);
 /* A hierarchy of scale-up domains behind NICs, as one collective sees it. */
 typedef struct orr_rails {
     double ranks, inner, domains;
-    double inner_Bps; /* bus bandwidth inside a domain */
+    double inner_Bps; /* bus bandwidth inside a domain, of rings */
     double nic_Bps;   /* attained, per rank, one direction */
     double base_s, hop_s, peer_hop_s;
     double tree_hop_s;  /* a level of a tree; 0: 1.5 x hop_s */
     double stall_ranks; /* ring length at which stalls halve the bandwidth; 0: none */
+    /* all-reduces that a domain's switches add up (NVLS): bus bandwidth, start; 0: they do not */
+    double switch_Bps, switch_s;
 } orr_rails;
 
 double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce);
-double orr_rails_tree_s(const orr_rails *rails, double bytes);  /* all-reduce */
+double orr_rails_tree_s(const orr_rails *rails, double bytes); /* all-reduce */
+/* all-reduce; needs switch_Bps */
+double orr_rails_nvls_tree_s(const orr_rails *rails, double bytes);
 double orr_rails_sharp_s(const orr_rails *rails, double bytes); /* all-reduce */
+/* all-gather, reduce-scatter; one rank a domain */
+double orr_rails_pat_s(const orr_rails *rails, double bytes);
+/* Share of an all-reduce's bytes that crosses each rank's links, in and out, where switches add up:
+ * it sends all of its own and one sum, and receives the other way round. */
+double orr_switch_wire_frac(double ranks);
 /* Links that a byte passes on its way from rank to rank of a torus, on average, or 1; dimensions of
  * equal length. */
 double orr_torus_hops(double ranks, double dimensions);
 /* `crossing`: share of a rank's bytes that leaves its domain; (ranks - inner) / ranks unless tokens
  * bound for several ranks of a domain cross once. */
 double orr_rails_all_to_all_s(const orr_rails *rails, double bytes, double crossing_frac);
-/* Distinct places among `places` that a token's top-k experts out of `experts` lie on, on average,
- * chosen without replacement. */
-double orr_distinct_places(double places, double topk, double experts);
-
 #endif

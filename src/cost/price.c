@@ -271,10 +271,10 @@ static orr_evidence_key collective_key(orr_collective kind, double rank_bytes, o
 }
 
 static orr_cost collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
-                           orr_group group, uint32_t topk, uint32_t experts) {
-    orr_cost model = orr_policy_price(table, kind, rank_bytes, group, topk, experts);
+                           orr_group group, const orr_routing *routing) {
+    orr_cost model = orr_policy_price(table, kind, rank_bytes, group, routing);
     /* Tokens that cross to a domain once are not a plain exchange between domains. */
-    if (group.size <= 1 || (topk > 0 && group.domains > 1)) {
+    if (group.size <= 1 || (routing->topk > 0 && group.domains > 1)) {
         return model;
     }
     orr_evidence_key key = collective_key(kind, rank_bytes, group);
@@ -283,13 +283,14 @@ static orr_cost collective(const orr_cost_table *table, orr_collective kind, dou
 
 orr_cost orr_cost_collective(const orr_cost_table *table, orr_collective kind, double rank_bytes,
                              orr_group group) {
-    return collective(table, kind, rank_bytes, group, 0, 0);
+    static const orr_routing none = {0, 0, 0, 0};
+    return collective(table, kind, rank_bytes, group, &none);
 }
 
 static orr_cost price_collective(const orr_cost_table *table, const orr_op *op) {
     orr_group group = orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
     orr_cost cost = collective(table, (orr_collective)op->sub, (double)op->shape.comm.rank_bytes,
-                               group, op->shape.comm.topk, op->shape.comm.experts);
+                               group, &op->shape.comm.routing);
     if (op->stream == ORR_STREAM_TP && group.size > 1) {
         cost.time_s += table->software->tp_fixed_s;
     }
@@ -319,7 +320,7 @@ bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_ke
         orr_group group =
             orr_cluster_group(table->cluster, op->shape.comm.size, op->shape.comm.stride);
         *key = collective_key((orr_collective)op->sub, (double)op->shape.comm.rank_bytes, group);
-        return group.size > 1 && (op->shape.comm.topk == 0 || group.domains <= 1);
+        return group.size > 1 && (op->shape.comm.routing.topk == 0 || group.domains <= 1);
     }
     return orr_evidence_key_of(op, key);
 }

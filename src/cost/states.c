@@ -46,7 +46,7 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
 
 /* Where no benchmark is priced: why, and what does it. */
 static const char *absent(const orr_cost_table *table, const orr_op *op) {
-    bool exchange = op->shape.comm.topk > 0;
+    bool exchange = op->shape.comm.routing.topk > 0;
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_GEMM: return "no table measures this format on this accelerator or a sibling";
     case ORR_OP_GROUPED_GEMM:

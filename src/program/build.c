@@ -44,8 +44,7 @@ void orr_add_comm(orr_builder *b, orr_phase phase, orr_comm comm) {
     op.shape.comm.size = comm.size;
     op.shape.comm.stride = comm.stride;
     op.shape.comm.count = comm.count > 1 ? comm.count : 1;
-    op.shape.comm.topk = comm.topk;
-    op.shape.comm.experts = comm.experts;
+    op.shape.comm.routing = comm.routing;
     push(b, phase, op);
     if (phase == ORR_PHASE_FORWARD) {
         b->host_ops += op.shape.comm.count;

@@ -74,7 +74,8 @@ typedef struct orr_comm {
     uint16_t name;
     uint8_t stream, class, kind;
     uint64_t bytes;
-    uint32_t size, stride, count, topk, experts;
+    uint32_t size, stride, count;
+    orr_routing routing; /* see orr_op */
 } orr_comm;
 void orr_add_comm(orr_builder *b, orr_phase phase, orr_comm comm);
 void orr_add_tp(orr_builder *b, orr_phase phase, uint16_t name, orr_collective kind,

@@ -6,18 +6,6 @@
 #include "program/lower_int.h"
 #include "program/traffic.h"
 
-/* Ranks of the R that a token with k distinct random experts of E reaches, on average:
- * R (1 - C(E - E/R, k) / C(E, k)). */
-static double destinations(uint32_t ranks, uint32_t experts, uint32_t topk) {
-    double missed = 1;
-    double elsewhere = experts - (double)experts / ranks;
-    for (uint32_t i = 0; i < topk; i++) {
-        double left = elsewhere - i;
-        missed *= left > 0 ? left / (experts - i) : 0;
-    }
-    return ranks * (1 - missed);
-}
-
 static bool sends_once(const orr_builder *b) {
     return b->key->variant.dispatch >= ORR_DISPATCH_DEEPEP;
 }
@@ -51,10 +39,9 @@ static void add_exchange(orr_builder *b, uint16_t name, bool out) {
         comm.kind = out ? ORR_ALL_GATHER : ORR_REDUCE_SCATTER;
         back.kind = out ? ORR_REDUCE_SCATTER : ORR_ALL_GATHER;
     } else if (sends_once(b)) {
-        double copies = destinations(split->ep, mlp->experts, mlp->topk);
+        comm.routing = (orr_routing){mlp->topk, mlp->experts, mlp->groups, mlp->group_topk};
+        double copies = orr_routing_places(&comm.routing, split->ep);
         comm.bytes = (uint64_t)(2 * (double)(z->sharded * z->expert_h) * copies + 0.5);
-        comm.topk = mlp->topk;
-        comm.experts = mlp->experts;
         back = comm;
     } else {
         comm.bytes = back.bytes = 2 * z->sharded * mlp->topk * z->expert_h;

@@ -10,6 +10,7 @@
 
 #include "hardware/hardware.h"
 #include "plan/plan.h"
+#include "program/routing.h"
 
 typedef enum orr_op_kind {
     ORR_OP_GEMM = 0,
@@ -100,9 +101,9 @@ typedef struct orr_op {
             uint64_t rank_bytes;   /* see orr_collective */
             uint32_t size, stride; /* of the group in rank order */
             uint32_t count;        /* so many of them, one after the other */
-            /* All-to-all that sends a token once per destination rank: rank_bytes counts that.
-             * Top-k and experts say how often it crosses to other domains. 0: plain */
-            uint32_t topk, experts;
+            /* All-to-all that sends a token once per destination rank: rank_bytes counts that, and
+             * the routing says how often it crosses to other domains. Zeros: plain */
+            orr_routing routing;
         } comm;
         struct {
             uint32_t kernels; /* launches */

@@ -55,7 +55,8 @@ static void add_roof(orr_page *page, const orr_tree *result) {
             orr_page_add(page, " %s %s;", names[i], orr_page_seconds(page, time));
         }
     }
-    orr_page_add(page, " bound by %s\n", text(result, "roof.bound"));
+    orr_page_add(page, " bound by %s%s%s\n", text(result, "roof.bound"),
+                 text(result, "roof.of")[0] != '\0' ? ": " : "", text(result, "roof.of"));
 }
 
 static void add_cut(orr_page *page, const orr_tree *result) {
@@ -108,6 +109,16 @@ static void add_factors(orr_page *page, const orr_tree *result) {
     if (orr_tree_size(factors) > 0) {
         orr_page_add(page, "\n");
     }
+}
+
+/* What the library had to choose from: "ring 873 us, PAT 349 us". */
+static void add_algorithms(orr_page *page, const orr_tree *list) {
+    for (size_t i = 0; orr_tree_size(list) > 1 && i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        orr_page_add(page, i == 0 ? "  %-14s %s %s" : "%s %s %s", i == 0 ? "algorithms" : ",",
+                     text(one, "name"), orr_page_seconds(page, real(one, "time_s")));
+    }
+    orr_page_add(page, orr_tree_size(list) > 1 ? "\n" : "");
 }
 
 static void add_fit(orr_page *page, const orr_tree *result) {
@@ -207,6 +218,7 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
     add_parts(page, "besides", orr_tree_get(result, "besides"));
     add_parts(page, "in turn", orr_tree_get(result, "one_after_another"));
     add_factors(page, result);
+    add_algorithms(page, orr_tree_get(result, "algorithms"));
     add_fit(page, result);
     if (orr_tree_get(result, "evidence") != NULL) {
         add_evidence(page, result);

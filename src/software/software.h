@@ -123,6 +123,7 @@ typedef struct orr_software {
     uint8_t known;                 /* 0: the default for unknown software, wide intervals */
     uint8_t assumed;
     uint8_t default_sharding; /* orr_sharding of plan.h when a plan does not say */
+    uint32_t nccl_minor;      /* of NCCL 2; 0: not known */
     uint32_t refuses;         /* orr_refusal bits */
     uint32_t schedules;       /* that it has: orr_software_has_schedule */
     /* time */

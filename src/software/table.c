@@ -149,6 +149,13 @@ static const orr_field switch_fields[] = {
          "once and is checked later: a step lasts as long as the longest rank, not until the last "
          "one ends."),
     WORD("graphs", graphs, graph_words, "none", "CUDA graphs: they take the host cost away."),
+    {.name = "nccl_minor",
+     .type = ORR_FIELD_U32,
+     .offset = offsetof(orr_software, nccl_minor),
+     .max = 999,
+     .fallback = "0",
+     .doc = "Minor version of NCCL 2 that it runs with, from which algorithms follow (NVLSTree 18, "
+            "PAT 23); 0: not known."},
     FLAG("grads_live", grads_live, "Parameter gradients persist beside the main ones."),
     FLAG("optimizer_foreach", optimizer_foreach, "Temporaries of a whole shard at the step."),
     FLAG("blackwell_unfused_mla", blackwell_unfused_mla,

@@ -165,8 +165,8 @@ static void collectives_know_where_a_group_lies(void **state) {
     assert_true(fabs(orr_cost_op(table, &four).time_s / near - 4) < 1e-9);
     /* a token bound for several ranks of a node crosses once */
     orr_op plain = comm_op(ORR_ALL_TO_ALL, 1 << 28, 64, 1), once = plain;
-    once.shape.comm.topk = 8;
-    once.shape.comm.experts = 256;
+    once.shape.comm.routing.topk = 8;
+    once.shape.comm.routing.experts = 256;
     assert_true(orr_cost_op(table, &once).time_s < orr_cost_op(table, &plain).time_s);
 }
 
@@ -259,6 +259,20 @@ static void logs_of_benchmarks_replace_constants(void **state) {
     orr_op exact = comm_op(ORR_ALL_GATHER, 1u << 30, 16, 1);
     assert_true(fabs(orr_cost_op(own, &exact).time_s / 8513.7e-6 - 1) < 1e-9);
     assert_int_equal(orr_cost_op(own, &exact).provenance, ORR_FROM_MEASURED);
+    /* between two of its sizes: between their times, and no bend */
+    static const double measured_us[] = {85.9, 149.0, 319.4, 893.6, 2698.9, 8513.7};
+    double before = 0;
+    for (int i = 0; i + 1 < 6; i++) {
+        for (int part = 0; part <= 4; part++) {
+            double bytes = (double)(1u << 20) * pow(4, i + part / 4.0);
+            orr_op op = comm_op(ORR_ALL_GATHER, (uint64_t)(bytes + 0.5), 16, 1);
+            double us = 1e6 * orr_cost_op(own, &op).time_s;
+            double straight = measured_us[i] * pow(measured_us[i + 1] / measured_us[i], part / 4.0);
+            assert_true(us >= before && us > 0.85 * straight && us < 1.15 * straight);
+            before = us;
+        }
+        assert_true(fabs(before / measured_us[i + 1] - 1) < 1e-9);
+    }
     /* this cluster gathers at a quarter of what its NICs would give: so it does on 64, and scatters
      */
     for (int i = 0; i < 2; i++) {
@@ -338,6 +352,86 @@ static void switches_add_up_where_the_fabric_says_so(void **state) {
                 1e-12);
 }
 
+static double algorithm_s(const orr_cost_table *table, const orr_op *op, const char *name) {
+    orr_tree *tree = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_cost_op_write(arena, table, op, &tree, &err), ORR_OK);
+    const orr_tree *times = orr_tree_get(tree, "algorithms");
+    const char *chosen = orr_tree_text(orr_tree_get(tree, "algorithm"), "");
+    double found = 0;
+    for (size_t i = 0; i < orr_tree_size(times); i++) { /* the fastest is the price */
+        const orr_tree *one = orr_tree_at(times, i);
+        const char *is = orr_tree_text(orr_tree_get(one, "name"), "");
+        double time = orr_tree_real(orr_tree_get(one, "time_s"), 0);
+        found = strcmp(is, name) == 0 ? time : found;
+        assert_true(time >= orr_cost_op(table, op).time_s * (1 - 1e-12));
+        if (strcmp(is, chosen) == 0) {
+            assert_true(fabs(time / orr_cost_op(table, op).time_s - 1) < 1e-12);
+        }
+    }
+    return found;
+}
+
+/* Which algorithms a library has follows from its version, the vendor and the group. */
+static void policies_know_the_library(void **state) {
+    (void)state;
+    const orr_cost_table *now = table_of("h100", 512, "megatron-core-2026");
+    const orr_cost_table *then = table_of("h100", 512, "megatron-2021");
+    const orr_cost_table *rocm = table_of("mi300x", 512, "unknown");
+    orr_op small = comm_op(ORR_ALL_GATHER, 4u << 20, 64, 8);
+    orr_op large = comm_op(ORR_REDUCE_SCATTER, 1u << 30, 64, 8);
+    orr_op wide = comm_op(ORR_ALL_GATHER, 4u << 20, 64, 1); /* eight a host */
+    orr_op sum = comm_op(ORR_ALL_REDUCE, 1u << 28, 64, 8);
+    assert_true(algorithm_s(now, &small, "PAT") < algorithm_s(now, &small, "ring"));
+    assert_true(algorithm_s(now, &large, "PAT") > algorithm_s(now, &large, "ring"));
+    assert_true(algorithm_s(now, &wide, "PAT") == 0 && algorithm_s(now, &sum, "PAT") == 0);
+    assert_true(algorithm_s(then, &small, "PAT") == 0 && algorithm_s(rocm, &small, "PAT") == 0);
+    assert_true(orr_cost_op(then, &small).time_s > 2 * orr_cost_op(now, &small).time_s);
+    /* switches add up on Hopper, not on Ampere, and one a host has none */
+    const orr_cost_table *ampere = table_of("a100-80g", 512, "unknown");
+    orr_op hosts = comm_op(ORR_ALL_REDUCE, 1u << 30, 16, 1);
+    assert_true(algorithm_s(now, &hosts, "NVLS tree") > 0);
+    assert_true(algorithm_s(ampere, &hosts, "NVLS tree") == 0);
+    assert_true(algorithm_s(now, &sum, "NVLS tree") == 0);
+}
+
+/* No price beats what links and NICs allow its algorithm. */
+static void roofs_hold(void **state) {
+    (void)state;
+    static const char *const names[] = {"h100", "b200", "gb200", "a100-80g", "mi300x", "tpu-v5p"};
+    static const uint32_t groups[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 1}, {64, 1}, {16, 8}};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        const orr_cost_table *table = table_of(names[n], 128, "unknown");
+        for (int kind = 0; kind < ORR_COLLECTIVE_COUNT; kind++) {
+            for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+                orr_op op = comm_op((orr_collective)kind, 1ull << 33, groups[g][0], groups[g][1]);
+                orr_tree *tree = NULL;
+                orr_err err = {0};
+                assert_int_equal(orr_cost_op_write(arena, table, &op, &tree, &err), ORR_OK);
+                double frac = orr_tree_real(orr_tree_path(tree, "roof.frac"), 0);
+                assert_true(frac > 0.05 && frac <= 1);
+            }
+        }
+    }
+    /* eight H100 add up faster than a ring could */
+    orr_op sum = comm_op(ORR_ALL_REDUCE, 1ull << 33, 8, 1);
+    double bus = 2 * 7. / 8 * (double)(1ull << 33) /
+                 orr_cost_op(table_of("h100", 8, "unknown"), &sum).time_s;
+    assert_true(bus > 450e9);
+}
+
+/* Tokens within few groups cross to few hosts. */
+static void limited_routing_crosses_less(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("h100", 64, "megatron-core");
+    orr_op all = comm_op(ORR_ALL_TO_ALL, 1u << 28, 64, 1);
+    all.shape.comm.routing = (orr_routing){.topk = 8, .experts = 256};
+    orr_op few = all;
+    few.shape.comm.routing = (orr_routing){8, 256, 8, 4};
+    double ratio = orr_cost_op(table, &few).time_s / orr_cost_op(table, &all).time_s;
+    assert_true(ratio > 0.65 && ratio < 0.8); /* 3.6 of 8 hosts, not 5.4, of 7.1 ranks, not 7.6 */
+}
+
 /* On a torus neighbours are near and an all-to-all is not. */
 static void tori_take_hops(void **state) {
     (void)state;
@@ -357,6 +451,9 @@ int main(void) {
         cmocka_unit_test(rails_shares_and_spines_come_from_a_file),
         cmocka_unit_test(switches_add_up_where_the_fabric_says_so),
         cmocka_unit_test(tori_take_hops),
+        cmocka_unit_test(policies_know_the_library),
+        cmocka_unit_test(roofs_hold),
+        cmocka_unit_test(limited_routing_crosses_less),
         cmocka_unit_test(every_accelerator_is_priced),
         cmocka_unit_test(assumptions_are_marked),
         cmocka_unit_test(loans_are_told),

@@ -412,6 +412,7 @@ static void prices_say_what_they_are(void **state) {
 }
 
 static void a_layer_corrects_its_ops(void **state);
+static void a_sweep_moves_a_plan(void **state);
 static void a_sharded_unit_costs_the_host(void **state);
 
 int main(void) {
@@ -429,6 +430,7 @@ int main(void) {
         cmocka_unit_test(far_shapes_get_no_vote),
         cmocka_unit_test(prices_say_what_they_are),
         cmocka_unit_test(a_layer_corrects_its_ops),
+        cmocka_unit_test(a_sweep_moves_a_plan),
         cmocka_unit_test(a_sharded_unit_costs_the_host),
         cmocka_unit_test(databases_hold_what_files_hold),
         cmocka_unit_test(databases_of_others_are_tables),
@@ -446,6 +448,43 @@ static orr_tree *project(orr_ctx *ctx, orr_arena *arena, const char *keys) {
         fail_msg("%s", err.message);
     }
     return out;
+}
+
+/* The sweep of two nodes' gathers, four times slower than their NICs say, moves what crosses nodes
+ * and nothing else; one of sums inside a node moves tensor parallelism. */
+static void a_sweep_moves_a_plan(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_ctx *ctx = NULL;
+    assert_int_equal(orr_ctx_new(NULL, &ctx, NULL), ORR_OK);
+#define SWEPT                                                                                      \
+    "{\"model\": \"llama-3.1-8b\", \"hardware\": \"h100\", \"software\": \"megatron-core\", "      \
+    "\"gpus\": %d, \"tp\": 8, \"sp\": false, \"mbs\": 1, \"gbs\": 64, \"seq\": 8192, "             \
+    "\"sharding\": \"zero1\", \"overlap\": \"none\"%s}"
+#define LOGS ", \"evidence\": \"" ORR_TEST_DIR "/data/logs/"
+    static const struct {
+        int gpus;
+        const char *log, *moves, *stays;
+    } cases[] = {{16, LOGS "all_gather-2x8.out\"", "dp_s", "tp_s"},
+                 {64, LOGS "all_gather-2x8.out\"", "dp_s", "tp_s"}, /* nodes nobody swept */
+                 {16, LOGS "nccl-8xh100.out\"", "tp_s", "dp_s"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[640];
+        (void)snprintf(text, sizeof text, SWEPT, cases[i].gpus, "");
+        const orr_tree *before = project(ctx, arena, text);
+        (void)snprintf(text, sizeof text, SWEPT, cases[i].gpus, cases[i].log);
+        const orr_tree *after = project(ctx, arena, text);
+        const char *path = orr_arena_format(arena, "result.breakdown.%s", cases[i].moves);
+        double moved = orr_tree_real(orr_tree_path(after, path), 0) /
+                       orr_tree_real(orr_tree_path(before, path), 0);
+        assert_true(i < 2 ? moved > 1.5 && moved < 4 : fabs(moved - 1) > 0.02);
+        path = orr_arena_format(arena, "result.breakdown.%s", cases[i].stays);
+        assert_true(fabs(orr_tree_real(orr_tree_path(after, path), 0) /
+                             orr_tree_real(orr_tree_path(before, path), 1) -
+                         1) < 1e-9);
+    }
+    orr_ctx_free(ctx);
+    orr_arena_free(arena);
 }
 
 /* One dense layer measured forward and backward at tp 1: a plan of that split takes these times,

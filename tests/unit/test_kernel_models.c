@@ -8,6 +8,7 @@
 
 #include "cost/calibration.h"
 #include "cost/models.h"
+#include "program/routing.h"
 
 /* An H100-like device and constants in the middle of the fitted ranges. */
 static const orr_machine MACHINE = {132, 989.4e12, 3.352e12, 50e6};
@@ -218,6 +219,50 @@ static void rails_follow_the_nics(void **state) {
     assert_true(direct > 127. / 128 * 1e9 / 48e9);
 }
 
+/* PAT takes log2 steps and leaves a quarter of the bandwidth: it wins where rings wait. */
+static void aggregated_trees_take_few_steps(void **state) {
+    (void)state;
+    orr_rails rails = {
+        .ranks = 64, .inner = 1, .domains = 64, .nic_Bps = 48e9, .base_s = 20e-6, .hop_s = 14e-6};
+    /* six steps, a 3.5th of a hop each, and 2.8 us a rank */
+    double nothing = orr_rails_pat_s(&rails, 0);
+    assert_true(fabs(nothing - (20e-6 + 6 * 14e-6 / 3.5 + 64 * 2.8e-6)) < 1e-12);
+    assert_true(nothing < orr_rails_ring_s(&rails, 0, false) / 3);
+    assert_true(orr_rails_pat_s(&rails, 4e6) < orr_rails_ring_s(&rails, 4e6, false));
+    assert_true(orr_rails_pat_s(&rails, 4e9) > 1.3 * orr_rails_ring_s(&rails, 4e9, false));
+}
+
+/* A tree of switches: their bandwidth is not halved by what passes on pieces, and wide domains have
+ * no chain to wait for. */
+static void switches_stand_in_for_chains(void **state) {
+    (void)state;
+    orr_rails rails = {.ranks = 144,
+                       .inner = 72,
+                       .domains = 2,
+                       .inner_Bps = 700e9,
+                       .nic_Bps = 42e9,
+                       .base_s = 20e-6,
+                       .hop_s = 12e-6,
+                       .peer_hop_s = 2e-6,
+                       .switch_Bps = 830e9,
+                       .switch_s = 25e-6};
+    double chained = orr_rails_tree_s(&rails, 1e3), added = orr_rails_nvls_tree_s(&rails, 1e3);
+    assert_true(fabs(chained - added - (2 * 71 * 2e-6 - 25e-6)) < 1e-7);
+    double bus = 2 * 143. / 144 * 8e9 / orr_rails_nvls_tree_s(&rails, 8e9);
+    assert_true(bus > 0.97 * 830e9 && bus < 830e9); /* two racks of GB200: 831 GB/s measured */
+    /* two hosts of eight H100 on 50 GB/s NICs: 487 GB/s measured */
+    rails = (orr_rails){.ranks = 16,
+                        .inner = 8,
+                        .domains = 2,
+                        .nic_Bps = 37.5e9,
+                        .base_s = 72e-6,
+                        .switch_Bps = 500e9};
+    bus = 2 * 15. / 16 * 16e9 / orr_rails_nvls_tree_s(&rails, 16e9);
+    assert_true(bus > 0.95 * 487e9 && bus < 1.05 * 487e9);
+    /* eight H100 reach 480 GB/s of bus bandwidth over 450 GB/s of links */
+    assert_true(2 * 7. / 8 * 450e9 / orr_switch_wire_frac(8) > 480e9);
+}
+
 /* What NICs leave of a bus bandwidth, by algorithm. */
 static void networks_bound_the_bus(void **state) {
     (void)state;
@@ -233,6 +278,43 @@ static void networks_bound_the_bus(void **state) {
     /* links bound all, and alone inside a domain */
     assert_true(orr_across_bus_Bps(ORR_ALL_REDUCE, 64, 8, nic, 100e9) == 100e9);
     assert_true(orr_across_bus_Bps(ORR_ALL_GATHER, 8, 1, nic, link) == link);
+}
+
+/* Choices within 2 of 4 groups of 8 experts, all equally likely: places by counting them all. */
+static void routing_within_groups(void **state) {
+    (void)state;
+    enum { EXPERTS = 8, GROUPS = 4, CHOSEN = 2, TOPK = 3, EACH = EXPERTS / GROUPS };
+    const orr_routing routing = {TOPK, EXPERTS, GROUPS, CHOSEN};
+    for (uint32_t places = 2; places <= EXPERTS; places *= 2) {
+        double sum = 0, count = 0;
+        for (uint32_t groups = 0; groups < 1u << GROUPS; groups++) {
+            for (uint32_t choice = 0; choice < 1u << EXPERTS; choice++) {
+                uint32_t hit = 0, within = 0, bits = 0;
+                for (uint32_t e = 0; e < EXPERTS; e++) {
+                    if (choice >> e & 1) {
+                        bits++;
+                        within += groups >> (e / EACH) & 1;
+                        hit |= 1u << (e * places / EXPERTS);
+                    }
+                }
+                if (__builtin_popcount(groups) == CHOSEN && bits == TOPK && within == TOPK) {
+                    sum += __builtin_popcount(hit);
+                    count++;
+                }
+            }
+        }
+        /* several groups on one place: groups that are reached are taken as independent of each
+         * other's number */
+        double off = fabs(orr_routing_places(&routing, places) / (sum / count) - 1);
+        assert_true(places >= GROUPS ? off < 1e-12 : off < 0.02);
+    }
+    /* without a limit it is what it was */
+    const orr_routing free_choice = {8, 256, 8, 8};
+    assert_true(orr_routing_places(&free_choice, 64) == orr_distinct_places(64, 8, 256));
+    /* DeepSeek-V3 on eight hosts: at most four of them */
+    const orr_routing deepseek = {8, 256, 8, 4};
+    assert_true(orr_routing_places(&deepseek, 8) < 4);
+    assert_true(orr_distinct_places(8, 8, 256) > 5);
 }
 
 static void distinct_places_without_replacement(void **state) {
@@ -350,7 +432,10 @@ int main(void) {
         cmocka_unit_test(pipes_start_flow_and_pay_for_pieces),
         cmocka_unit_test(rails_follow_the_nics),
         cmocka_unit_test(networks_bound_the_bus),
+        cmocka_unit_test(aggregated_trees_take_few_steps),
+        cmocka_unit_test(switches_stand_in_for_chains),
         cmocka_unit_test(distinct_places_without_replacement),
+        cmocka_unit_test(routing_within_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

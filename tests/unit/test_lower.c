@@ -228,8 +228,8 @@ static void experts_exchange_tokens(void **state) {
     l = lower_layer(plan, &f.kind[0]);
     assert_int_equal(count_comm(l.object, 0, ORR_STREAM_EP, ORR_ALL_TO_ALL, plain), 2);
     const orr_op *sent = find_op(l.object, 0, ORR_OP_COLLECTIVE, "moe.dispatch");
-    assert_int_equal(sent->shape.comm.topk, 2);
-    assert_int_equal(sent->shape.comm.experts, 8);
+    assert_int_equal(sent->shape.comm.routing.topk, 2);
+    assert_int_equal(sent->shape.comm.routing.experts, 8);
     orr_arena_free(l.arena);
     /* on four ranks: 4 (1 - C(6,2) / C(8,2)) = 13/7 */
     plan->split.ep = 4;

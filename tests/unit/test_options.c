@@ -53,7 +53,7 @@ static uint64_t digest_op(uint64_t digest, const orr_op *op) {
         digest = mix(digest, (double)op->shape.comm.rank_bytes);
         digest = mix(digest, op->shape.comm.size * 1e6 + op->shape.comm.stride);
         digest = mix(digest, op->shape.comm.count);
-        digest = mix(digest, op->shape.comm.topk * 1e6 + op->shape.comm.experts);
+        digest = mix(digest, op->shape.comm.routing.topk * 1e6 + op->shape.comm.routing.experts);
     }
     return digest;
 }
