@@ -28,7 +28,24 @@ double orr_megatron_real(const megatron *m, const char *name);
 const char *orr_megatron_text(const megatron *m, const char *name);
 uint32_t orr_megatron_line(const megatron *m, const char *name);
 bool orr_megatron_is(const megatron *m, const char *name, const char *word);
+/* A key of the plan from an argument that is a number. */
+void orr_megatron_put_int(megatron *m, const char *key, const char *name);
 
-void orr_megatron_model(megatron *m); /* megatron_model.c: the key "model" */
+/* A model that the file does not describe may have them: what it says of them is kept. */
+bool orr_megatron_has_experts(const megatron *m);
+
+/* Keys of a plan by what they are about. megatron_model.c: */
+void orr_megatron_model(megatron *m);
+/* megatron_split.c: */
+void orr_megatron_pipeline(megatron *m);
+void orr_megatron_split(megatron *m);
+void orr_megatron_batch(megatron *m);
+/* megatron_step.c: */
+void orr_megatron_precision(megatron *m);
+void orr_megatron_sharding(megatron *m);
+void orr_megatron_overlap(megatron *m);
+void orr_megatron_recompute(megatron *m);
+void orr_megatron_offload(megatron *m);
+void orr_megatron_kernels(megatron *m);
 
 #endif

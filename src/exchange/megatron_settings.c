@@ -201,3 +201,7 @@ void orr_megatron_gather(megatron *m, const setting *s) {
     warn_twice(m, m->given[arg - orr_megatron_args], kept);
     m->given[arg - orr_megatron_args] = kept;
 }
+
+void orr_megatron_put_int(megatron *m, const char *key, const char *name) {
+    orr_import_put_int(m->im, key, orr_megatron_int(m, name), orr_megatron_line(m, name));
+}

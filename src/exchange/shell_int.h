@@ -99,10 +99,16 @@ static inline bool is_meta(char c) {
 void orr_shell_word_read(reader *r, raw_words *out, bool split);
 /* A value as an unquoted use would split it. */
 void orr_shell_split(reader *r, raw_words *out, raw_word value);
-/* From the cursor (after an opening "$(" or "(") past the matching parenthesis. */
-void orr_shell_skip_parens(reader *r);
 /* Text up to the closing character, expanded as in double quotes; the cursor ends behind it. */
 char *orr_shell_text_until(reader *r, char close);
+
+/* shell_skip.c: from the cursor, on a quote, past its end. */
+void orr_shell_skip_single(reader *r);
+void orr_shell_skip_backquote(reader *r);
+/* From behind the opener past the matching closer; quotes inside are respected. */
+void orr_shell_skip_balanced(reader *r, char open, char close);
+/* From the cursor (after an opening "$(" or "(") past the matching parenthesis. */
+void orr_shell_skip_parens(reader *r);
 
 /* shell_simple.c: what stands between words, and commands without a grammar of their own. */
 void orr_shell_skip_blanks(reader *r);

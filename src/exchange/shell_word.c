@@ -83,94 +83,6 @@ static void put_unknown(reader *r, builder *b, size_t from) {
     }
 }
 
-/* ---- skipping ------------------------------------------------------------------------------- */
-
-static void skip_single(reader *r) {
-    uint32_t line = r->line;
-    orr_shell_step(r);
-    while (r->pos < r->end && look(r, 0) != '\'') {
-        orr_shell_step(r);
-    }
-    if (r->pos >= r->end) {
-        orr_shell_fail(r, ORR_E_SYNTAX, line, "the quote ' opened here is never closed");
-    }
-    orr_shell_step(r);
-}
-
-static void skip_double(reader *r) {
-    uint32_t line = r->line;
-    orr_shell_step(r);
-    while (going(r) && r->pos < r->end && look(r, 0) != '"') {
-        if (look(r, 0) == '\\') {
-            orr_shell_step(r);
-            orr_shell_step(r);
-        } else if (look(r, 0) == '$' && look(r, 1) == '(') {
-            orr_shell_step(r);
-            orr_shell_step(r);
-            orr_shell_skip_parens(r);
-        } else {
-            orr_shell_step(r);
-        }
-    }
-    if (r->pos >= r->end) {
-        orr_shell_fail(r, ORR_E_SYNTAX, line, "the quote \" opened here is never closed");
-    }
-    orr_shell_step(r);
-}
-
-static void skip_backquote(reader *r) {
-    uint32_t line = r->line;
-    orr_shell_step(r);
-    while (r->pos < r->end && look(r, 0) != '`') {
-        if (look(r, 0) == '\\') {
-            orr_shell_step(r);
-        }
-        orr_shell_step(r);
-    }
-    if (r->pos >= r->end) {
-        orr_shell_fail(r, ORR_E_SYNTAX, line, "the quote ` opened here is never closed");
-    }
-    orr_shell_step(r);
-}
-
-/* Past the matching closer; quotes inside are respected. */
-static void skip_balanced(reader *r, char open, char close) {
-    uint32_t line = r->line;
-    if (!orr_shell_enter(r)) {
-        return;
-    }
-    size_t level = 1;
-    while (going(r) && r->pos < r->end && level > 0) {
-        char c = look(r, 0);
-        if (c == '\'') {
-            skip_single(r);
-        } else if (c == '"') {
-            skip_double(r);
-        } else if (c == '`') {
-            skip_backquote(r);
-        } else {
-            if (c == '\\') {
-                orr_shell_step(r);
-            } else if (c == open) {
-                level++;
-            } else if (c == close) {
-                level--;
-            }
-            orr_shell_step(r);
-        }
-    }
-    if (level > 0) {
-        orr_shell_fail(r, ORR_E_SYNTAX, line,
-                       close == ')' ? "the parenthesis opened here is never closed"
-                                    : "the brace opened here is never closed");
-    }
-    orr_shell_leave(r);
-}
-
-void orr_shell_skip_parens(reader *r) {
-    skip_balanced(r, '(', ')');
-}
-
 /* ---- expansions ----------------------------------------------------------------------------- */
 
 static void expand_dollar(reader *r, builder *b, bool quoted);
@@ -188,7 +100,7 @@ static char *operand_until(reader *r, char close) {
             orr_shell_step(r);
         } else if (c == '\'' && !in_double && close != ')') {
             size_t from = r->pos + 1;
-            skip_single(r);
+            orr_shell_skip_single(r);
             if (going(r)) {
                 put(r, &b, r->text + from, r->pos - 1 - from);
             }
@@ -202,7 +114,7 @@ static char *operand_until(reader *r, char close) {
             expand_dollar(r, &b, true);
         } else if (c == '`') {
             size_t from = r->pos;
-            skip_backquote(r);
+            orr_shell_skip_backquote(r);
             put_unknown(r, &b, from);
         } else {
             put(r, &b, r->text + r->pos, 1);
@@ -421,43 +333,94 @@ static bool put_edited(reader *r, builder *b, raw_words value, bool quoted) {
     return true;
 }
 
+/* What stands between the braces of ${NAME...}, up to its operator. */
+typedef struct braced {
+    reference ref;
+    raw_words value;
+    size_t from; /* of the dollar sign */
+    uint32_t line;
+    bool set, all; /* all: of an array */
+    bool separate; /* elements are fields of their own */
+    bool quoted;
+} braced;
+
+/* ${#NAME} and ${#NAME[@]}. */
+static void put_length(reader *r, builder *b, const braced *x) {
+    bool one = x->value.count == 1 && strchr(x->value.at[0].text, MARK_UNKNOWN) == NULL;
+    if (!x->set || !(x->all || one)) {
+        put_unknown(r, b, x->from);
+        return;
+    }
+    size_t n = x->all ? x->value.count : strlen(orr_shell_plain(r, x->value.at[0].text));
+    const char *text = orr_arena_format(r->arena, "%zu", n);
+    put(r, b, text, strlen(text));
+}
+
+/* ${NAME=operand}: the script keeps it. */
+static void keep_fallback(reader *r, const braced *x, const char *operand, const char *why) {
+    raw_words kept = {0};
+    orr_text text = orr_text_new(r->arena, ORR_SHELL_MAX_EXPANSION);
+    if (why != NULL && r->inactive == 0) {
+        orr_shell_mark(r, &text, MARK_ASSUMED, why);
+    }
+    orr_text_add(&text, operand);
+    orr_shell_add(r, &kept, orr_text_done(&text), x->line);
+    orr_shell_set(r, x->ref.name, kept, false);
+}
+
+/* ${NAME-operand}, or another of -=+? with or without a colon; the cursor is behind it. */
+static void put_operand(reader *r, builder *b, const braced *x, char op, bool colon) {
+    const char *operand = operand_until(r, '}');
+    bool usable = x->set && !(colon && value_empty(r, x->value));
+    if (op == '+' && usable) {
+        put_fallback(r, b, operand, NULL, x->quoted);
+    } else if (op == '+') {
+        return;
+    } else if (usable) {
+        put_value(r, b, x->value, x->separate, x->quoted);
+    } else if (op == '?' || (x->ref.special && x->ref.name[0] != '\0' && operand[0] == '\0')) {
+        put_unknown(r, b, x->from);
+    } else {
+        /* Set in the script but empty: the script decides. Unset: the environment may. */
+        const char *why =
+            x->set ? NULL
+                   : orr_arena_format(r->arena, "the fallback in %s at line %u; %s may set another",
+                                      shown_source(r, x->from), x->line,
+                                      x->ref.special ? "an argument" : "the environment");
+        if (op == '=' && !x->ref.special) {
+            keep_fallback(r, x, operand, why);
+        }
+        put_fallback(r, b, operand, why, x->quoted);
+    }
+}
+
+/* Behind "${". */
 static void expand_braced(reader *r, builder *b, size_t from, bool quoted) {
     if (!orr_shell_enter(r)) {
         return;
     }
-    uint32_t line = r->line;
+    braced x = {.from = from, .line = r->line, .quoted = quoted};
     bool count = look(r, 0) == '#' && look(r, 1) != '}';
     bool indirect = look(r, 0) == '!';
     if (count || indirect) {
         orr_shell_step(r);
     }
-    reference ref = read_reference(r);
-    bool set;
-    raw_words value = reference_value(r, &ref, &set);
-    bool all = ref.index != NULL && (ref.index[0] == '@' || ref.index[0] == '*');
-    bool separate = all && (ref.index[0] == '@' || !quoted);
+    x.ref = read_reference(r);
+    x.value = reference_value(r, &x.ref, &x.set);
+    x.all = x.ref.index != NULL && (x.ref.index[0] == '@' || x.ref.index[0] == '*');
+    x.separate = x.all && (x.ref.index[0] == '@' || !quoted);
     bool colon = look(r, 0) == ':' && r->pos + 1 < r->end && strchr("-=+?", look(r, 1)) != NULL;
     char op = look(r, colon ? 1 : 0);
-    if (indirect || ref.name[0] == '\0') {
-        skip_balanced(r, '{', '}');
+    if (indirect || x.ref.name[0] == '\0') {
+        orr_shell_skip_balanced(r, '{', '}');
         put_unknown(r, b, from);
     } else if (count && op == '}') {
         orr_shell_step(r);
-        if (set && (all || value.count == 1)) {
-            size_t n = all ? value.count : strlen(orr_shell_plain(r, value.at[0].text));
-            if (!all && strchr(value.at[0].text, MARK_UNKNOWN) != NULL) {
-                put_unknown(r, b, from);
-            } else {
-                const char *text = orr_arena_format(r->arena, "%zu", n);
-                put(r, b, text, strlen(text));
-            }
-        } else {
-            put_unknown(r, b, from);
-        }
+        put_length(r, b, &x);
     } else if (op == '}' && !colon) {
         orr_shell_step(r);
-        if (set) {
-            put_value(r, b, value, separate, quoted);
+        if (x.set) {
+            put_value(r, b, x.value, x.separate, quoted);
         } else {
             put_unknown(r, b, from);
         }
@@ -466,38 +429,9 @@ static void expand_braced(reader *r, builder *b, size_t from, bool quoted) {
         if (colon) {
             orr_shell_step(r);
         }
-        const char *operand = operand_until(r, '}');
-        bool usable = set && !(colon && value_empty(r, value));
-        if (op == '+') {
-            if (usable) {
-                put_fallback(r, b, operand, NULL, quoted);
-            }
-        } else if (usable) {
-            put_value(r, b, value, separate, quoted);
-        } else if (op == '?' || (ref.special && ref.name[0] != '\0' && operand[0] == '\0')) {
-            put_unknown(r, b, from);
-        } else {
-            /* Set in the script but empty: the script decides. Unset: the environment may. */
-            const char *why =
-                set ? NULL
-                    : orr_arena_format(r->arena,
-                                       "the fallback in %s at line %u; %s may set another",
-                                       shown_source(r, from), line,
-                                       ref.special ? "an argument" : "the environment");
-            if (op == '=' && !ref.special) {
-                raw_words kept = {0};
-                orr_text text = orr_text_new(r->arena, ORR_SHELL_MAX_EXPANSION);
-                if (why != NULL && r->inactive == 0) {
-                    orr_shell_mark(r, &text, MARK_ASSUMED, why);
-                }
-                orr_text_add(&text, operand);
-                orr_shell_add(r, &kept, orr_text_done(&text), line);
-                orr_shell_set(r, ref.name, kept, false);
-            }
-            put_fallback(r, b, operand, why, quoted);
-        }
-    } else if (!(set && !count && put_edited(r, b, value, quoted))) {
-        skip_balanced(r, '{', '}');
+        put_operand(r, b, &x, op, colon);
+    } else if (!(x.set && !count && put_edited(r, b, x.value, quoted))) {
+        orr_shell_skip_balanced(r, '{', '}');
         put_unknown(r, b, from);
     }
     orr_shell_leave(r);
@@ -585,7 +519,7 @@ static void read_double(reader *r, builder *b) {
             expand_dollar(r, b, true);
         } else if (c == '`') {
             size_t from = r->pos;
-            skip_backquote(r);
+            orr_shell_skip_backquote(r);
             put_unknown(r, b, from);
         } else {
             put(r, b, &r->text[r->pos], 1);
@@ -620,7 +554,7 @@ void orr_shell_word_read(reader *r, raw_words *out, bool split) {
                 orr_shell_step(r);
             }
             size_t from = r->pos + 1;
-            skip_single(r);
+            orr_shell_skip_single(r);
             if (going(r)) {
                 put(r, &b, r->text + from, r->pos - 1 - from);
             }
@@ -633,7 +567,7 @@ void orr_shell_word_read(reader *r, raw_words *out, bool split) {
             expand_dollar(r, &b, !split);
         } else if (c == '`') {
             size_t from = r->pos;
-            skip_backquote(r);
+            orr_shell_skip_backquote(r);
             put_unknown(r, &b, from);
         } else if ((c == '<' || c == '>') && look(r, 1) == '(' && !b.open) {
             size_t from = r->pos;
