@@ -62,6 +62,18 @@ static double causal_share(const orr_bin *bin) {
     return (double)causal / (double)bin->count;
 }
 
+/* Nothing is known of head dimensions without rows. */
+static void forget_widths(const orr_bin *bin, orr_flash_constants *constants) {
+    bool known[ORR_FLASH_WIDTHS] = {false};
+    for (size_t i = 0; i < bin->count; i++) {
+        const orr_attention_shape *shape = &((const attention_sample *)bin->sample)[i].shape;
+        known[orr_flash_width((shape->head_dim + shape->v_dim) / 2)] = true;
+    }
+    for (int i = 0; i < ORR_FLASH_WIDTHS; i++) {
+        constants->efficiency[i] = known[i] ? constants->efficiency[i] : 0;
+    }
+}
+
 static bool has_windows(const orr_bin *bin) {
     for (size_t i = 0; i < bin->count; i++) {
         if (((const attention_sample *)bin->sample)[i].shape.window > 0) {
@@ -102,6 +114,7 @@ static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
     parameter[MASKED].start = start;
     orr_validated validated;
     orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
+    forget_widths(bin, &best);
     orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
     orr_tree_put_text(arena, record, "scheme", bin->scheme);

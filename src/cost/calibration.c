@@ -195,6 +195,11 @@ static void look_up_sheet(orr_arena *arena, sheets *known, orr_fit *fit) {
     if (sheet != NULL) {
         fit->fp4_flops = sheet->peak_flops[ORR_NVFP4];
         fit->bf16_flops = sheet->peak_flops[ORR_BF16];
+        fit->clock_hz = sheet->clock_hz;
+        fit->l2_bytes = sheet->l2_bytes;
+        fit->scale_up_Bps = sheet->link_Bps;
+        fit->domain = sheet->domain;
+        fit->node = sheet->node;
         fit->exp_per_clock = sheet->exp_per_clock;
     }
 }

@@ -25,7 +25,9 @@ typedef struct orr_fit {
     double units, peak_flops, hbm_Bps, tdp_w; /* the data sheet it was fitted with */
     /* of the device's sheet; 0: not looked up */
     double fp4_flops; /* tells refreshes of a chip apart */
-    double bf16_flops, exp_per_clock;
+    double bf16_flops, clock_hz, exp_per_clock;
+    double l2_bytes;
+    double scale_up_Bps, domain, node; /* links of one accelerator; joined by them; of a host */
     double error_small_frac, error_training_frac;        /* training sizes: docs/kernels.md */
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
     const char *surface_text;                            /* as the file holds it; NULL: none */
@@ -107,11 +109,11 @@ typedef struct orr_arch_fit {
 typedef struct orr_transfer {
     const char *source;
     double power; /* efficiency grows as (watts a flop/s of peak)^power, within an architecture */
-    double gemm_sibling_frac;  /* error of a GEMM by a sibling's fit */
-    double gemm_distance_frac; /* more, for each e-fold between the data sheets */
+    double sibling_frac;       /* error of a kernel by siblings' fits of the same kernel */
+    double distance_frac;      /* more, for each e-fold between the data sheets */
     double gemm_stranger_frac; /* of one by another architecture's */
     /* Of other classes; what differs adds up, and the fit with the least is taken. */
-    double device_frac, arch_frac, kernel_frac, scheme_frac, direction_frac, mask_frac;
+    double device_frac, arch_frac, kernel_frac, scheme_frac, direction_frac, mask_frac, width_frac;
 } orr_transfer;
 
 /* How far a device of the kernel tables was off, priced without its own fits; training sizes. */
@@ -178,6 +180,10 @@ double orr_device_apart(const orr_transfer *transfer, const orr_accelerator *acc
 /* An accelerator by its name in kernel tables or in the catalog; NULL when unknown. */
 orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name);
+/* The same without its maker's name ("NVIDIA H200 NVL") and, of a system, without what it is built
+ * of besides ("GB300 NVL72 2 racks"). */
+orr_accelerator *orr_calibration_system(orr_arena *arena, const orr_calibration *calibration,
+                                        const char *name, bool of_parts);
 /* What a kernel of a numeric scheme runs on. A sheet without a figure for 4 bits is taken to do
  * twice its 8-bit rate. */
 orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,
@@ -225,19 +231,13 @@ orr_gemm_constants orr_gemm_borrow(const orr_transfer *transfer, const orr_gemm_
                                    const orr_accelerator *accelerator);
 orr_flash_constants orr_flash_borrow(const orr_transfer *transfer, const orr_flash_fit *fit,
                                      const orr_accelerator *accelerator);
-/* The nearest fit of a kernel: its device, direction, library and scheme, in that order. *apart is
- * what differs, one sd relative, to add to the fit's own error. NULL when there is none. */
-const orr_experts_fit *orr_calibration_experts(const orr_calibration *calibration,
-                                               const orr_accelerator *accelerator,
-                                               const char *kernel, const char *scheme,
-                                               double *apart_frac);
-const orr_exchange_fit *orr_calibration_exchange(const orr_calibration *calibration,
-                                                 const orr_accelerator *accelerator,
-                                                 const char *kernel, const char *scheme,
-                                                 double *apart_frac);
-const orr_stream_fit *orr_calibration_stream(const orr_calibration *calibration,
-                                             const orr_accelerator *accelerator, const char *kernel,
-                                             double *apart_frac);
+/* Fits of a kernel in one list ("moe_fused", "ep_alltoall", "memops"): of the device, library and
+ * scheme, or what differs least. scheme NULL: the list knows none. */
+void orr_relatives_kernel(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                          const char *class, const char *kernel, const char *scheme,
+                          orr_relatives *out);
+orr_experts_constants orr_experts_borrow(const orr_transfer *transfer, const orr_experts_fit *fit,
+                                         const orr_accelerator *accelerator, double peak_flops);
 const orr_arch_fit *orr_calibration_arch(const orr_calibration *calibration,
                                          const orr_accelerator *accelerator, orr_kin *kin);
 /* Fits of one operation inside a domain by any NCCL or RCCL, by rank count; returns how many. Of

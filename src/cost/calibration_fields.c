@@ -156,7 +156,7 @@ static const orr_schema GEMM_SCHEMA = {"GEMM fit", GEMM_FIELDS,
                                        sizeof GEMM_FIELDS / sizeof *GEMM_FIELDS, false};
 
 #define WIDTH(key, index)                                                                          \
-    NUMBER(orr_flash_fit, key, constants.efficiency[index], 1e-3, 10, "Of peak, at this width.")
+    NUMBER(orr_flash_fit, key, constants.efficiency[index], 0, 10, "Of peak; 0: no such rows.")
 static const orr_field FLASH_FIELDS[] = {
     FIT_FIELDS(orr_flash_fit),
     TEXT(orr_flash_fit, "kernel", kernel, "Library, as kernel tables name it."),
@@ -342,14 +342,15 @@ const orr_schema orr_arch_schema = {"architecture fit", ARCH_FIELDS,
 static const orr_field TRANSFER_FIELDS[] = {
     TEXT(orr_transfer, "source", source, "What it was judged on."),
     NUMBER(orr_transfer, "power", power, 0, 1, "Of efficiency, over watts a flop/s."),
-    ADDS("gemm_sibling", gemm_sibling_frac, "Error of a GEMM by a sibling's fit."),
-    ADDS("gemm_distance", gemm_distance_frac, "More, an e-fold between the sheets."),
+    ADDS("sibling", sibling_frac, "Error by siblings' fits of the same kernel."),
+    ADDS("distance", distance_frac, "More, an e-fold between the sheets."),
     ADDS("gemm_stranger", gemm_stranger_frac, "Error by another architecture's fit."),
     ADDS("device", device_frac, "Another device of the architecture."),
     ADDS("architecture", arch_frac, "Another architecture."),
     ADDS("kernel", kernel_frac, "Another library."),
     ADDS("scheme", scheme_frac, "Another numeric scheme."),
     ADDS("direction", direction_frac, "Forward for backward, or the reverse."),
+    ADDS("width", width_frac, "Head dimensions that the fit had no rows of."),
     ADDS("mask", mask_frac, "Causal for full attention, or the reverse."),
 };
 const orr_schema orr_transfer_schema = {"transfer", TRANSFER_FIELDS,
@@ -380,9 +381,9 @@ double *orr_arch_number(orr_arch_fit *arch, const char *name) {
 const orr_fit_list orr_fit_lists[] = {
     LIST(gemm, orr_gemm_fit, GEMM_SCHEMA, true, "gemm"),
     LIST(flash, orr_flash_fit, FLASH_SCHEMA, true, "attention"),
-    LIST(stream, orr_stream_fit, STREAM_SCHEMA, false, "memops"),
+    LIST(stream, orr_stream_fit, STREAM_SCHEMA, true, "memops"),
     LIST(experts, orr_experts_fit, EXPERTS_SCHEMA, true, "grouped_gemm", "moe_fused"),
-    LIST(exchange, orr_exchange_fit, EXCHANGE_SCHEMA, false, "ep_alltoall"),
+    LIST(exchange, orr_exchange_fit, EXCHANGE_SCHEMA, true, "ep_alltoall"),
     LIST(collective, orr_collective_fit, COLLECTIVE_SCHEMA, false, "collectives"),
 };
 _Static_assert(offsetof(orr_gemm_fit, fit) == 0 && offsetof(orr_flash_fit, fit) == 0 &&

@@ -141,7 +141,7 @@ double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
 /* ---- nearest to a row of a table ------------------------------------------------------------ */
 
 /* What a difference adds to a fit's error, one sd, and how much it counts in the choice. */
-static const double OTHER_SITE = 0.10, OTHER_DEVICE = 0.08, OTHER_TOPOLOGY = 0.5,
+static const double OTHER_SITE = 0.10, OTHER_DEVICE = 0.06, OTHER_TOPOLOGY = 0.5,
                     OTHER_VERSION = 0.02, OTHER_PORT = 0.05, OTHER_LIBRARY = 0.10,
                     OTHER_OCTAVE = 0.05, OTHER_FABRIC = 0.20, OTHER_NIC = 0.10;
 
@@ -203,34 +203,56 @@ static double octaves_apart(double a, double b) {
     return fabs(log2(a / b));
 }
 
-/* Inside a domain: a curve of the nearest site and library. */
-static bool inside(const orr_calibration *calibration, const orr_collective_ask *ask, double bytes,
-                   double *time_s, double *relerr_frac) {
-    const orr_collective_fit *donor = NULL;
-    double least = INFINITY;
-    for (uint32_t i = 0; i < calibration->collective_count; i++) {
-        const orr_collective_fit *fit = &calibration->collective[i];
-        if (fit->op != ask->op || fit->nodes > 1) {
-            continue;
-        }
-        double apart = device_apart(ask, fit) + library_apart(fit->library, ask->library);
-        /* to choose among equals: the nearest group */
-        double group = 1e-3 * octaves_apart(fit->ranks, ask->ranks);
-        if (apart + group < least) {
-            least = apart + group;
-            donor = fit;
-        }
+/* What a record's site, library and group differ by from what is asked for. */
+static double inside_apart(const orr_collective_ask *ask, const orr_collective_fit *fit) {
+    if (fit->op != ask->op || fit->nodes > 1) {
+        return INFINITY;
     }
-    if (donor == NULL) {
-        return false;
-    }
+    /* to choose among equals: the nearest group */
+    double group = 1e-3 * octaves_apart(fit->ranks, ask->ranks);
+    return device_apart(ask, fit) + library_apart(fit->library, ask->library) + group;
+}
+
+/* One site's curve at the ranks and bytes asked for. */
+static double site_time_s(const orr_calibration *calibration, const orr_collective_ask *ask,
+                          const orr_collective_fit *donor, double apart_frac, double bytes,
+                          double *relerr_frac) {
     const orr_collective_fit *fits[ORR_MAX_RANK_POINTS + 1];
     uint32_t count = gather(calibration, donor, fits);
+    double links = ask->accelerator->link_Bps / donor->link_Bps;
     bool same = orr_name_equal(donor->fit.device, ask->accelerator->name);
-    orr_curve curve = {.mesh = ask->accelerator->topology == ORR_MESH, .apart_frac = least};
-    fill(&curve, fits, count, same ? 1 : ask->accelerator->link_Bps / donor->link_Bps, same);
-    *time_s = orr_curve_time_s(&curve, ask->op, ask->ranks, bytes);
+    /* what a library does beyond the constants it does over the same links anywhere */
+    bool alike = same || (links == 1 && donor->topology == ask->accelerator->topology);
+    orr_curve curve = {.mesh = ask->accelerator->topology == ORR_MESH, .apart_frac = apart_frac};
+    fill(&curve, fits, count, same ? 1 : links, alike);
     *relerr_frac = orr_curve_error(&curve, ask->ranks, bytes);
+    return orr_curve_time_s(&curve, ask->op, ask->ranks, bytes);
+}
+
+/* Inside a domain: curves of the nearest sites and library, their mean where several lie as near.
+ */
+static bool inside(const orr_calibration *calibration, const orr_collective_ask *ask, double bytes,
+                   double *time_s, double *relerr_frac) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < calibration->collective_count; i++) {
+        least = orr_min_f64(least, inside_apart(ask, &calibration->collective[i]));
+    }
+    double log_time = 0, relerr = 0;
+    uint32_t sites = 0;
+    for (uint32_t i = 0; i < calibration->collective_count; i++) {
+        const orr_collective_fit *donor = &calibration->collective[i];
+        double one_relerr;
+        if (inside_apart(ask, donor) <= least) {
+            log_time += log(site_time_s(calibration, ask, donor, least, bytes, &one_relerr));
+            relerr += one_relerr;
+            sites++;
+        }
+    }
+    if (sites == 0) {
+        return false;
+    }
+    *time_s = exp(log_time / sites);
+    *relerr_frac = relerr / sites;
     return true;
 }
 

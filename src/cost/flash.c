@@ -16,7 +16,7 @@ static double norm2(double a, double b, double q) {
     return top > 0 ? top * pow(1 + pow(low / top, q), 1 / q) : 0;
 }
 
-static int width_class(double width) {
+int orr_flash_width(double width) {
     static const double ALIGNMENT = 16;
     if (fmod(width, ALIGNMENT) > 0) {
         return ORR_FLASH_UNALIGNED;
@@ -26,6 +26,21 @@ static int width_class(double width) {
         class ++;
     }
     return class;
+}
+
+/* Where a fit had no rows of a width, the nearest that it had. */
+static double efficiency_at(const orr_flash_constants *c, int width) {
+    double found = c->efficiency[width];
+    for (int apart = 1; apart < ORR_FLASH_WIDTHS && !(found > 0); apart++) {
+        int below = width - apart, above = width + apart;
+        if (above < ORR_FLASH_WIDTHS && c->efficiency[above] > 0) {
+            found = c->efficiency[above];
+        }
+        if (below >= 0 && c->efficiency[below] > 0) {
+            found = c->efficiency[below];
+        }
+    }
+    return found;
 }
 
 /* Keys of an average and of the longest tile. Some kernels mask what lies outside a window without
@@ -51,9 +66,9 @@ double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine
         return 0;
     }
     double both = shape->head_dim + shape->v_dim;
-    int width = width_class(both / 2);
     double passes = shape->backward ? BACKWARD_FLOPS : 1;
-    double efficiency = c->efficiency[width] * (shape->causal ? c->causal_frac : 1) *
+    double efficiency = efficiency_at(c, orr_flash_width(both / 2)) *
+                        (shape->causal ? c->causal_frac : 1) *
                         (shape->kv_heads < shape->heads ? c->grouped_frac : 1) *
                         (shape->deterministic ? c->deterministic_frac : 1);
     double unit_flops = machine->peak_flops * efficiency / machine->units;

@@ -22,7 +22,8 @@ orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *n
             return pricer->device[i].accelerator;
         }
     }
-    orr_accelerator *found = orr_calibration_device(pricer->arena, pricer->calibration, name);
+    orr_accelerator *found =
+        orr_calibration_system(pricer->arena, pricer->calibration, name, pricer->systems);
     pricer->now = pricer->calibration;
     if (pricer->leave_out && found != NULL) {
         pricer->now = orr_calibration_without(pricer->arena, pricer->calibration, found->name);
@@ -33,6 +34,25 @@ orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *n
         pricer->device[pricer->count++].accelerator = found;
     }
     return found;
+}
+
+/* A weighted geometric mean of what relatives say. */
+typedef struct mean {
+    double log_time, error;
+} mean;
+
+static void add(mean *sum, const orr_relatives *relatives, uint32_t i, const orr_fit *fit,
+                const double *place, double modelled, const orr_kernel_row *row) {
+    double weight = relatives->of[i].weight;
+    double beyond = relatives->of[i].surface_frac * orr_surface_log(fit->surface, place);
+    sum->log_time += weight * (log(modelled) + beyond);
+    sum->error += weight * own_error(fit, row);
+}
+
+static bool settle(const mean *sum, const orr_relatives *relatives, double *time, double *relerr) {
+    *time = exp(sum->log_time);
+    *relerr = root_sum(sum->error, relatives->apart_frac);
+    return relatives->count > 0;
 }
 
 /* The nearest fits of a GEMM's numeric scheme. fp16 runs on the units of bf16, whose fit may lie
@@ -83,7 +103,7 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
             return false;
         }
     }
-    double log_time = 0, error = 0;
+    mean sum = {0};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_gemm_fit *fit = &pricer->now->gemm[relatives.of[i].index];
         orr_dtype dtype = (orr_dtype)fit->dtype;
@@ -98,52 +118,50 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
                                 .out_bytes = row->shape.gemm.accumulates ? 8 : 2};
         double place[ORR_SURFACE_DIMS];
         orr_gemm_place(&shape, place);
-        double modelled = orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK);
-        log_time +=
-            relatives.of[i].weight * (log(modelled) + relatives.of[i].surface_frac *
-                                                          orr_surface_log(fit->fit.surface, place));
-        error += relatives.of[i].weight * own_error(&fit->fit, row);
+        add(&sum, &relatives, i, &fit->fit, place,
+            orr_gemm_time_s(&c, &machine, &shape, ORR_POWER_BENCHMARK), row);
     }
-    *time = exp(log_time);
-    *relerr = root_sum(error, relatives.apart_frac);
-    return true;
+    return settle(&sum, &relatives, time, relerr);
 }
 
 static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
                           const orr_accelerator *a, const orr_kernel_row *row, double *time,
                           double *relerr) {
-    double apart = 0;
     orr_dtype dtype = ORR_BF16;
-    const orr_experts_fit *fit =
-        orr_calibration_experts(pricer->now, a, row->kernel, row->dtype, &apart);
-    if (fit == NULL || !orr_scheme_dtype(row->dtype, &dtype)) {
+    if (!orr_scheme_dtype(row->dtype, &dtype)) {
         return false;
     }
+    orr_relatives relatives;
+    orr_relatives_kernel(pricer->now, a, "moe_fused", row->kernel, row->dtype, &relatives);
     orr_machine machine = orr_scheme_machine(a, row->dtype, dtype);
     orr_experts_shape shape = orr_kernel_experts(row, class, orr_stored_bytes(dtype));
     double place[ORR_SURFACE_DIMS];
     orr_experts_place(&shape, place);
-    *time = orr_experts_time_s(&fit->constants, &machine, &shape) *
-            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr = root_sum(own_error(&fit->fit, row), apart);
-    return true;
+    mean sum = {0};
+    for (uint32_t i = 0; i < relatives.count; i++) {
+        const orr_experts_fit *fit = &pricer->now->experts[relatives.of[i].index];
+        orr_experts_constants c =
+            orr_experts_borrow(&pricer->now->transfer, fit, a, machine.peak_flops);
+        add(&sum, &relatives, i, &fit->fit, place, orr_experts_time_s(&c, &machine, &shape), row);
+    }
+    return settle(&sum, &relatives, time, relerr);
 }
 
 static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
                            const orr_kernel_row *row, double *time, double *relerr) {
-    double apart = 0;
     orr_exchange_shape shape = orr_kernel_exchange(row);
-    const orr_exchange_fit *fit = orr_calibration_exchange(
-        pricer->now, a, row->kernel, shape.nodes > 1 ? "across" : "inside", &apart);
-    if (fit == NULL) {
-        return false;
-    }
+    orr_relatives relatives;
+    orr_relatives_kernel(pricer->now, a, "ep_alltoall", row->kernel,
+                         shape.nodes > 1 ? "across" : "inside", &relatives);
     double place[ORR_SURFACE_DIMS];
     orr_exchange_place(&shape, place);
-    *time = orr_exchange_time_s(&fit->constants, &shape) *
-            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr = root_sum(own_error(&fit->fit, row), apart);
-    return true;
+    mean sum = {0};
+    for (uint32_t i = 0; i < relatives.count; i++) {
+        const orr_exchange_fit *fit = &pricer->now->exchange[relatives.of[i].index];
+        add(&sum, &relatives, i, &fit->fit, place, orr_exchange_time_s(&fit->constants, &shape),
+            row);
+    }
+    return settle(&sum, &relatives, time, relerr);
 }
 
 static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
@@ -157,20 +175,15 @@ static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator
     orr_machine machine = orr_machine_of(a, ORR_BF16);
     double place[ORR_SURFACE_DIMS];
     orr_attention_place(&shape, place);
-    double log_time = 0, error = 0;
+    mean sum = {0};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_flash_fit *fit = &pricer->now->flash[relatives.of[i].index];
         orr_flash_constants c = orr_flash_borrow(&pricer->now->transfer, fit, a);
         double modelled = orr_flash_time_s(&c, &machine, &shape);
         modelled /= backward && !fit->backward ? BACKWARD_FRAC : 1;
-        log_time +=
-            relatives.of[i].weight * (log(modelled) + relatives.of[i].surface_frac *
-                                                          orr_surface_log(fit->fit.surface, place));
-        error += relatives.of[i].weight * own_error(&fit->fit, row);
+        add(&sum, &relatives, i, &fit->fit, place, modelled, row);
     }
-    *time = exp(log_time);
-    *relerr = root_sum(error, relatives.apart_frac);
-    return relatives.count > 0;
+    return settle(&sum, &relatives, time, relerr);
 }
 
 static bool price_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
@@ -187,19 +200,19 @@ static bool price_attention(orr_kernel_pricer *pricer, const orr_accelerator *a,
 
 static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
                         const orr_kernel_row *row, double *time, double *relerr) {
-    double apart = 0;
-    const orr_stream_fit *fit = orr_calibration_stream(pricer->now, a, row->kernel, &apart);
-    if (fit == NULL) {
-        return false;
-    }
+    orr_relatives relatives;
+    orr_relatives_kernel(pricer->now, a, "memops", row->kernel, NULL, &relatives);
     orr_machine machine = orr_machine_of(a, ORR_BF16);
     double bytes = row->shape.memop.bytes, rows = row->shape.memop.rows;
     double place[ORR_SURFACE_DIMS];
     orr_stream_place(bytes, rows, place);
-    *time = orr_stream_time_s(&fit->constants, &machine, bytes, rows) *
-            orr_surface_factor(apart > 0 ? NULL : fit->fit.surface, place);
-    *relerr = root_sum(own_error(&fit->fit, row), apart);
-    return true;
+    mean sum = {0};
+    for (uint32_t i = 0; i < relatives.count; i++) {
+        const orr_stream_fit *fit = &pricer->now->stream[relatives.of[i].index];
+        add(&sum, &relatives, i, &fit->fit, place,
+            orr_stream_time_s(&fit->constants, &machine, bytes, rows), row);
+    }
+    return settle(&sum, &relatives, time, relerr);
 }
 
 static bool price_collective(orr_kernel_pricer *pricer, const orr_accelerator *a,
@@ -232,6 +245,7 @@ orr_kernel_gap orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class clas
     if (!row->whole) {
         return ORR_GAP_SHAPE;
     }
+    pricer->systems = class == ORR_KERNELS_COLLECTIVES || class == ORR_KERNELS_EP_ALLTOALL;
     const orr_accelerator *a = orr_kernel_accelerator(pricer, row->device);
     if (a == NULL) {
         return ORR_GAP_DEVICE;

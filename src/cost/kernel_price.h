@@ -10,6 +10,7 @@ typedef struct orr_kernel_pricer {
     orr_arena *arena;
     const orr_calibration *calibration;
     bool leave_out; /* price each device without its own fits */
+    bool systems;   /* names are of systems, which say more than the accelerator */
     uint32_t count;
     struct {
         const char *name;

@@ -114,7 +114,7 @@ enum { ORR_FLASH_WIDTHS = 6, ORR_FLASH_UNALIGNED = 5 };
 typedef struct orr_flash_constants {
     double start_s;
     double sequence_s;                   /* each sequence of the batch */
-    double efficiency[ORR_FLASH_WIDTHS]; /* of peak, by head dimension */
+    double efficiency[ORR_FLASH_WIDTHS]; /* of peak, by head dimension; 0: never measured */
     double causal_frac;                  /* of it with a causal mask */
     double grouped_frac;                 /* of it where query heads share keys */
     double deterministic_frac;           /* of it where sums keep one order */
@@ -127,6 +127,8 @@ typedef struct orr_flash_constants {
     double throttle, throttle_half_s;
 } orr_flash_constants;
 
+/* The class of a head dimension. */
+int orr_flash_width(double width);
 double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
                         const orr_attention_shape *shape);
 

@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "base/text.h"
-#include "cost/calibration.h"
+#include "cost/calibration_int.h"
 
 /* Distance between sheets that counts as none when weights are shared out. */
 static const double NEAR = 0.1;
@@ -60,6 +60,10 @@ static void only(orr_relatives *out, uint32_t index, orr_kin kin, double apart_f
     out->of[0].surface_frac = surface_frac;
 }
 
+static double siblings_apart(const orr_transfer *transfer, double nearest) {
+    return hypot(transfer->sibling_frac, transfer->distance_frac * nearest);
+}
+
 void orr_relatives_gemm(const orr_calibration *calibration, const orr_accelerator *accelerator,
                         const char *scheme, orr_relatives *out) {
     const orr_transfer *transfer = &calibration->transfer;
@@ -86,8 +90,17 @@ void orr_relatives_gemm(const orr_calibration *calibration, const orr_accelerato
         }
     }
     share_out(out, distance);
-    out->apart_frac =
-        hypot(transfer->gemm_sibling_frac, transfer->gemm_distance_frac * distance[0]);
+    out->apart_frac = siblings_apart(transfer, distance[0]);
+}
+
+/* Siblings' surfaces hold for the same kernel; apart_frac is what differs beside the device. */
+static void settle_siblings(const orr_transfer *transfer, bool same, double nearest,
+                            orr_relatives *out) {
+    out->apart_frac = same ? hypot(out->apart_frac, siblings_apart(transfer, nearest))
+                           : out->apart_frac + transfer->device_frac;
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->of[i].surface_frac *= same ? 1 : 0;
+    }
 }
 
 /* The first word: "cudnn det llama3.1" is cuDNN. */
@@ -100,18 +113,18 @@ static bool same_kernel(const char *a, const char *b) {
     return same;
 }
 
-/* Of two fits that lie as near, the one with more rows. */
 static double flash_apart(const orr_calibration *calibration, const orr_accelerator *accelerator,
                           const orr_flash_fit *fit, const char *kernel, const char *scheme,
                           const orr_attention_shape *shape) {
-    static const double FEW_ROWS = 1e-4;
     const orr_transfer *t = &calibration->transfer;
+    bool wide =
+        fit->constants.efficiency[orr_flash_width((shape->head_dim + shape->v_dim) / 2)] > 0;
     bool knows = shape->causal ? fit->causal_share > 0 : fit->causal_share < 1;
     return orr_device_apart(t, accelerator, &fit->fit) +
            (same_kernel(fit->kernel, kernel) ? 0 : t->kernel_frac) +
            (strcmp(fit->scheme, scheme) == 0 ? 0 : t->scheme_frac) +
            ((fit->backward != 0) == shape->backward ? 0 : t->direction_frac) +
-           (knows ? 0 : t->mask_frac) + FEW_ROWS / (1 + fit->fit.rows);
+           (knows ? 0 : t->mask_frac) + (wide ? 0 : t->width_frac);
 }
 
 /* Whether another device's fit is of the same kernel. */
@@ -120,35 +133,49 @@ static bool is_same_flash(const orr_flash_fit *a, const orr_flash_fit *b) {
            strcmp(a->kernel, b->kernel) == 0 && strcmp(a->scheme, b->scheme) == 0;
 }
 
+static bool is_kernel(const orr_flash_fit *fit, const char *kernel, const char *scheme,
+                      const orr_attention_shape *shape) {
+    return same_kernel(fit->kernel, kernel) && strcmp(fit->scheme, scheme) == 0 &&
+           (fit->backward != 0) == shape->backward;
+}
+
+/* A fit that is far off by itself, or of a few rows, says little of other devices. */
+static double fit_doubt(const orr_fit *fit) {
+    return sqrt(fit->error_training_frac * fit->error_training_frac + 1 / (1.0 + fit->rows));
+}
+
+static bool is_own(const orr_accelerator *accelerator, const orr_flash_fit *fit, const char *kernel,
+                   const char *scheme, const orr_attention_shape *shape) {
+    return orr_name_equal(fit->fit.device, accelerator->name) &&
+           is_kernel(fit, kernel, scheme, shape);
+}
+
 void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerator *accelerator,
                          const char *kernel, const char *scheme, const orr_attention_shape *shape,
                          orr_relatives *out) {
-    uint32_t nearest = 0;
-    double least = INFINITY;
+    const orr_flash_fit *fit = NULL;
+    double least = INFINITY, apart_frac = 0;
     *out = (orr_relatives){.kin = ORR_KIN_OTHER};
     for (uint32_t i = 0; i < calibration->flash_count; i++) {
-        double apart =
-            flash_apart(calibration, accelerator, &calibration->flash[i], kernel, scheme, shape);
-        if (apart < least) {
-            least = apart;
-            nearest = i;
+        const orr_flash_fit *one = &calibration->flash[i];
+        double apart = flash_apart(calibration, accelerator, one, kernel, scheme, shape);
+        double doubt = is_own(accelerator, one, kernel, scheme, shape)
+                           ? apart
+                           : hypot(apart, fit_doubt(&one->fit));
+        if (doubt < least) {
+            least = doubt;
+            apart_frac = apart;
+            fit = one;
         }
     }
-    if (calibration->flash_count == 0) {
+    if (fit == NULL) {
         return;
     }
-    const orr_flash_fit *fit = &calibration->flash[nearest];
     bool own = orr_name_equal(fit->fit.device, accelerator->name);
-    bool sibling = !own && fit->fit.arch == accelerator->arch;
-    bool same = same_kernel(fit->kernel, kernel) && strcmp(fit->scheme, scheme) == 0 &&
-                (fit->backward != 0) == shape->backward;
-    if (!sibling || !same) {
-        double apart = own && same ? 0 : least;
-        only(out, nearest,
-             own       ? ORR_KIN_SAME
-             : sibling ? ORR_KIN_ARCH
-                       : ORR_KIN_OTHER,
-             apart, own && same ? 1 : 0);
+    bool same = is_kernel(fit, kernel, scheme, shape);
+    if (own || fit->fit.arch != accelerator->arch) {
+        only(out, (uint32_t)(fit - calibration->flash), own ? ORR_KIN_SAME : ORR_KIN_OTHER,
+             own && same ? 0 : apart_frac, own && same ? 1 : 0);
         return;
     }
     double distance[ORR_MOST_RELATIVES] = {0};
@@ -159,14 +186,121 @@ void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerat
     }
     share_out(out, distance);
     out->kin = ORR_KIN_ARCH;
-    out->apart_frac = least;
+    /* what else differs than the device */
+    out->apart_frac = apart_frac - orr_device_apart(&calibration->transfer, accelerator, &fit->fit);
+    settle_siblings(&calibration->transfer, same, distance[0], out);
 }
 
-/* How much more of its peak a board reaches that has more power for it. */
-static double power_gain(const orr_transfer *transfer, const orr_fit *fit,
-                         const orr_accelerator *accelerator, double peak_flops) {
+/* ---- kernels that differ by library and scheme alone ---------------------------------------- */
+
+typedef struct candidate {
+    const orr_fit *fit;
+    const char *kernel, *scheme; /* scheme NULL: none */
+} candidate;
+
+static candidate candidate_at(const orr_fit_list *list, const orr_calibration *calibration,
+                              uint32_t index) {
+    const orr_fit *fit = orr_fit_at(list, calibration, index);
+    if (fit == (const void *)&calibration->experts[index]) {
+        return (candidate){fit, calibration->experts[index].kernel,
+                           calibration->experts[index].scheme};
+    }
+    if (fit == (const void *)&calibration->exchange[index]) {
+        return (candidate){fit, calibration->exchange[index].kernel,
+                           calibration->exchange[index].scheme};
+    }
+    return (candidate){fit, calibration->stream[index].kernel, NULL};
+}
+
+/* What streams goes through caches too; what moves tokens are links and how many they join. */
+static double kernel_distance(const char *class, const orr_accelerator *accelerator,
+                              const orr_fit *fit) {
+    if (strcmp(class, "memops") == 0) {
+        return orr_sheet_distance(accelerator, fit) +
+               fabs(log(ratio(accelerator->l2_bytes, fit->l2_bytes)));
+    }
+    if (strcmp(class, "ep_alltoall") != 0) {
+        return orr_sheet_distance(accelerator, fit);
+    }
+    return fabs(log(ratio(accelerator->link_Bps, fit->scale_up_Bps))) +
+           fabs(log(ratio(accelerator->domain, fit->domain)));
+}
+
+/* Whether tokens take NICs: between hosts that no rack's links join. */
+static bool takes_nics(const char *scheme, double domain, double node) {
+    return scheme != NULL && strcmp(scheme, "across") == 0 && domain <= node;
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a == NULL || b == NULL || strcmp(a, b) == 0;
+}
+
+void orr_relatives_kernel(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                          const char *class, const char *kernel, const char *scheme,
+                          orr_relatives *out) {
+    const orr_transfer *t = &calibration->transfer;
+    const orr_fit_list *list = orr_fit_list_of(class);
+    uint32_t count = orr_fit_count(list, calibration);
+    /* kernels of a list without schemes do different things */
+    double kernel_frac = scheme == NULL ? 2 * t->kernel_frac : t->kernel_frac;
+    bool nics = takes_nics(scheme, accelerator->domain, accelerator->node);
+    uint32_t nearest = 0;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        candidate c = candidate_at(list, calibration, i);
+        double apart =
+            orr_device_apart(t, accelerator, c.fit) +
+            (same_text(c.kernel, kernel) ? 0 : kernel_frac) +
+            (same_text(c.scheme, scheme) ? 0 : t->scheme_frac) +
+            (takes_nics(c.scheme, c.fit->domain, c.fit->node) == nics ? 0 : t->arch_frac);
+        if (apart < least) {
+            least = apart;
+            nearest = i;
+        }
+    }
+    *out = (orr_relatives){.kin = ORR_KIN_OTHER};
+    if (count == 0) {
+        return;
+    }
+    candidate best = candidate_at(list, calibration, nearest);
+    bool own = orr_name_equal(best.fit->device, accelerator->name);
+    if (own || best.fit->arch != accelerator->arch) {
+        only(out, nearest, own ? ORR_KIN_SAME : ORR_KIN_OTHER, least, least > 0 ? 0 : 1);
+        return;
+    }
+    double distance[ORR_MOST_RELATIVES] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        candidate c = candidate_at(list, calibration, i);
+        if (c.fit->arch == accelerator->arch && same_text(c.kernel, best.kernel) &&
+            same_text(c.scheme, best.scheme)) {
+            keep(out, distance, i, kernel_distance(class, accelerator, c.fit));
+        }
+    }
+    share_out(out, distance);
+    out->kin = ORR_KIN_ARCH;
+    out->apart_frac = least - orr_device_apart(t, accelerator, best.fit);
+    settle_siblings(t, same_text(best.kernel, kernel) && same_text(best.scheme, scheme),
+                    distance[0], out);
+}
+
+/* ---- what carries over ---------------------------------------------------------------------- */
+
+/* Arithmetic of a board by that of a fit's. Units of one architecture do a power of two in a clock,
+ * so where stated peaks lie nearer than that, clocks tell and the rest is how products are rounded
+ * (B200: 2250 Tflop/s at 1.96 GHz, GB200: 2500 at 2.06). */
+static double rate_ratio(const orr_fit *fit, const orr_accelerator *accelerator,
+                         double peak_flops) {
+    double peaks = ratio(peak_flops, fit->peak_flops);
+    double clocks = ratio(accelerator->units * accelerator->clock_hz, fit->units * fit->clock_hz);
+    return fabs(log2(clocks / peaks)) < 0.5 ? clocks : peaks;
+}
+
+/* How much more of its peak a board reaches by its clock, and by its power. */
+static double peak_gain(const orr_transfer *transfer, const orr_fit *fit,
+                        const orr_accelerator *accelerator, double peak_flops) {
+    double rate = rate_ratio(fit, accelerator, peak_flops);
     double watts = ratio(accelerator->tdp_w, fit->tdp_w);
-    return pow(watts / ratio(peak_flops, fit->peak_flops), transfer->power);
+    return rate / ratio(peak_flops, fit->peak_flops) * pow(watts / rate, transfer->power);
 }
 
 orr_gemm_constants orr_gemm_borrow(const orr_transfer *transfer, const orr_gemm_fit *fit,
@@ -180,7 +314,7 @@ orr_gemm_constants orr_gemm_borrow(const orr_transfer *transfer, const orr_gemm_
         double own = fit->dtype == ORR_BF16 ? fit->fit.peak_flops : fit->fit.bf16_flops;
         double bf16 = ratio(accelerator->peak_flops[ORR_BF16], own);
         c.unit_Bps = fit->constants.unit_Bps * bf16 * fit->fit.units / accelerator->units;
-        c.efficiency *= power_gain(transfer, &fit->fit, accelerator, machine.peak_flops);
+        c.efficiency *= peak_gain(transfer, &fit->fit, accelerator, machine.peak_flops);
     }
     return c;
 }
@@ -193,9 +327,18 @@ orr_flash_constants orr_flash_borrow(const orr_transfer *transfer, const orr_fla
     }
     c.block_s /= ratio(accelerator->exp_per_clock, fit->fit.exp_per_clock);
     double peak = orr_machine_of(accelerator, ORR_BF16).peak_flops;
-    double gain = power_gain(transfer, &fit->fit, accelerator, peak);
+    double gain = peak_gain(transfer, &fit->fit, accelerator, peak);
     for (int i = 0; i < ORR_FLASH_WIDTHS; i++) {
         c.efficiency[i] *= gain;
+    }
+    return c;
+}
+
+orr_experts_constants orr_experts_borrow(const orr_transfer *transfer, const orr_experts_fit *fit,
+                                         const orr_accelerator *accelerator, double peak_flops) {
+    orr_experts_constants c = fit->constants;
+    if (fit->fit.arch == accelerator->arch && !orr_name_equal(fit->fit.device, accelerator->name)) {
+        c.efficiency *= peak_gain(transfer, &fit->fit, accelerator, peak_flops);
     }
     return c;
 }

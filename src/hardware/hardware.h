@@ -28,7 +28,9 @@ double orr_dtype_bytes(orr_dtype dtype); /* an element, without block scales */
 typedef enum orr_vendor { ORR_NVIDIA = 0, ORR_AMD = 1, ORR_VENDOR_OTHER = 2 } orr_vendor;
 /* Kernel constants are fitted per architecture. */
 typedef enum orr_arch {
-    ORR_ARCH_VOLTA = 0,
+    ORR_ARCH_PASCAL = 0,
+    ORR_ARCH_VOLTA,
+    ORR_ARCH_TURING,
     ORR_ARCH_AMPERE,
     ORR_ARCH_ADA,
     ORR_ARCH_HOPPER,
@@ -41,8 +43,8 @@ typedef enum orr_arch {
     ORR_ARCH_COUNT
 } orr_arch;
 #define ORR_ARCH_WORDS                                                                             \
-    "volta", "ampere", "ada", "hopper", "blackwell", "blackwell_rtx", "cdna2", "cdna3", "cdna4",   \
-        "other"
+    "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "blackwell_rtx", "cdna2", \
+        "cdna3", "cdna4", "other"
 const char *orr_arch_name(orr_arch arch);
 typedef enum orr_topology {
     ORR_SWITCHED = 0, /* every peer at full link speed */

@@ -155,7 +155,7 @@ static bool attention_head(const orr_resolved *r, rule_note *note) {
 
 static bool attention_device(const orr_resolved *r, rule_note *note) {
     const orr_accelerator *a = r->cluster->accelerator;
-    if (!uses_flash(r) || a->arch != ORR_ARCH_VOLTA) {
+    if (!uses_flash(r) || a->arch > ORR_ARCH_TURING) {
         return false;
     }
     orr_rule_hint(note, "use attention unfused");

@@ -13,12 +13,19 @@
 
 static orr_arena *arena;
 static orr_calibration *builtin;
+static orr_calibration *kernels; /* with the fits that only kernel tables use */
 
 static int setup(void **state) {
     (void)state;
     arena = orr_arena_new();
     orr_err err = {0};
     orr_status status = orr_calibration_builtin(arena, &builtin, &err);
+    if (status == ORR_OK) {
+        status = orr_calibration_builtin(arena, &kernels, &err);
+    }
+    if (status == ORR_OK) {
+        status = orr_calibration_kernels(arena, kernels, &err);
+    }
     if (status != ORR_OK) {
         print_error("%s:%u: %s\n", err.file, err.line, err.message);
     }
@@ -134,6 +141,124 @@ static void softmax_moves_with_exponentials(void **state) {
     assert_true(fabs(c.block_s / 1e-6 - 1) < 1e-9);
 }
 
+static void arithmetic_moves_with_clocks(void **state) {
+    (void)state;
+    orr_gemm_fit fit = {.fit = {.device = "b200",
+                                .arch = ORR_ARCH_BLACKWELL,
+                                .units = 148,
+                                .peak_flops = 2250e12,
+                                .clock_hz = 1965e6},
+                        .dtype = ORR_BF16,
+                        .scheme = "bf16",
+                        .constants = {.efficiency = 0.9}};
+    orr_gemm_constants c = orr_gemm_borrow(&builtin->transfer, &fit, catalog("gb200"));
+    double units_and_clock = 152.0 / 148 * 2062 / 1965, stated = 2500.0 / 2250;
+    double power = pow(1 / units_and_clock, builtin->transfer.power); /* the fit states none */
+    assert_true(fabs(c.efficiency / (0.9 * units_and_clock / stated * power) - 1) < 1e-9);
+    /* a board whose units do half as much in a clock goes by its stated peak */
+    orr_accelerator half = *catalog("gb200");
+    half.peak_flops[ORR_BF16] /= 2;
+    c = orr_gemm_borrow(&builtin->transfer, &fit, &half);
+    power = pow(2 / stated, builtin->transfer.power);
+    assert_true(fabs(c.efficiency / (0.9 * power) - 1) < 1e-9);
+}
+
+static const char *device_of(const char *class, const orr_relatives *r, uint32_t i) {
+    uint32_t at = r->of[i].index;
+    return strcmp(class, "ep_alltoall") == 0 ? kernels->exchange[at].fit.device
+           : strcmp(class, "memops") == 0    ? kernels->stream[at].fit.device
+                                             : kernels->experts[at].fit.device;
+}
+
+static void siblings_speak_for_other_kernels(void **state) {
+    (void)state;
+    orr_relatives r;
+    orr_relatives_kernel(kernels, catalog("gb300"), "moe_fused", "cutlass", "nvfp4", &r);
+    assert_int_equal(r.count, 3);
+    assert_string_equal(device_of("moe_fused", &r, 0), "b300");
+    assert_true(r.of[0].surface_frac > 0.5 && r.of[2].surface_frac < r.of[0].surface_frac);
+    double near = r.apart_frac;
+    /* of another kernel they say less, and nothing of its surface */
+    orr_relatives_kernel(kernels, catalog("gb300"), "moe_fused", "unheard_of", "nvfp4", &r);
+    assert_true(r.apart_frac > near + 0.1 && r.of[0].surface_frac == 0);
+    /* a device's own fits speak alone */
+    orr_relatives_kernel(kernels, catalog("b200"), "moe_fused", "cutlass", "nvfp4", &r);
+    assert_true(r.count == 1 && r.apart_frac == 0 && r.of[0].surface_frac == 1);
+    /* what streams has no scheme */
+    orr_relatives_kernel(kernels, catalog("gb300"), "memops", "fwd:rms_norm cudnn", NULL, &r);
+    assert_string_equal(device_of("memops", &r, 0), "gb200");
+    assert_true(r.apart_frac < 0.2);
+}
+
+static void tokens_take_the_same_wires(void **state) {
+    (void)state;
+    orr_relatives r;
+    /* a rack's links join hosts: GB200 speaks, not the boards with eight */
+    orr_relatives_kernel(kernels, catalog("gb300"), "ep_alltoall", "deepep_normal", "inside", &r);
+    assert_string_equal(device_of("ep_alltoall", &r, 0), "gb200");
+    assert_true(r.of[0].weight > 0.9);
+    orr_relatives_kernel(kernels, catalog("gb300"), "ep_alltoall", "trtllm_NVLinkTwoSided_fp8",
+                         "across", &r);
+    assert_string_equal(device_of("ep_alltoall", &r, 0), "gb200");
+    assert_true(r.of[0].surface_frac == 1);
+    /* hosts of B200 meet through NICs, as those of H100 do */
+    orr_relatives_kernel(kernels, catalog("b200"), "ep_alltoall", "deepep_normal", "across", &r);
+    assert_true(kernels->exchange[r.of[0].index].fit.arch == ORR_ARCH_HOPPER);
+}
+
+static void attention_comes_from_fits_that_saw_its_width(void **state) {
+    (void)state;
+    orr_relatives r;
+    orr_attention_shape shape = {.batch = 1,
+                                 .heads = 8,
+                                 .kv_heads = 8,
+                                 .head_dim = 64,
+                                 .v_dim = 64,
+                                 .seq_q = 4096,
+                                 .seq_kv = 4096};
+    /* GB200's fit of this library saw encoders with heads of 64 to 80 alone */
+    orr_relatives_flash(kernels, catalog("gb300"), "torch_flow", "bf16", &shape, &r);
+    assert_string_equal(kernels->flash[r.of[0].index].kernel, "torch_flow");
+    shape.head_dim = shape.v_dim = 128;
+    shape.causal = true;
+    orr_relatives_flash(kernels, catalog("gb300"), "torch_flow", "bf16", &shape, &r);
+    assert_string_equal(kernels->flash[r.of[0].index].kernel, "vllm_flashinfer_trtllmprefill");
+    assert_true(r.count > 1 && r.of[0].surface_frac == 0);
+    /* a width without rows goes by the nearest with some */
+    orr_flash_constants c = kernels->flash[r.of[0].index].constants;
+    orr_machine machine = orr_machine_of(catalog("gb300"), ORR_BF16);
+    assert_true(c.efficiency[2] > 0);
+    double known = orr_flash_time_s(&c, &machine, &shape);
+    c.efficiency[3] = c.efficiency[2];
+    c.efficiency[2] = 0;
+    assert_true(fabs(orr_flash_time_s(&c, &machine, &shape) / known - 1) < 1e-9);
+}
+
+static void systems_go_by_their_accelerator(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *device;
+        bool of_parts;
+    } NAMES[] = {{"NVIDIA GB300", "gb300", false},
+                 {"NVIDIA H200 NVL", "h200-nvl", false},
+                 {"NVIDIA GeForce RTX 5090", "rtx-5090", false},
+                 {"NVIDIA RTX PRO 5000 Blackwell", "rtx-pro-5000", false},
+                 {"GeForce RTX 5090 D v2", NULL, false}, /* another part */
+                 {"GB300 NVL72 2 racks (somewhere)", "gb300", true},
+                 {"GB300 NVL72 2 racks (somewhere)", NULL, false},
+                 {"no such thing", NULL, true},
+                 {"NVIDIA", NULL, true},
+                 {"", NULL, true}};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        orr_accelerator *found =
+            orr_calibration_system(arena, kernels, NAMES[i].name, NAMES[i].of_parts);
+        assert_true((found == NULL) == (NAMES[i].device == NULL));
+        if (found != NULL) {
+            assert_string_equal(found->name, NAMES[i].device);
+        }
+    }
+}
+
 static void collectives_come_by_rank_count(void **state) {
     (void)state;
     orr_accelerator h100 =
@@ -207,6 +332,11 @@ int main(void) {
         cmocka_unit_test(devices_without_fits_ask_all_siblings),
         cmocka_unit_test(power_decides_between_boards_of_a_chip),
         cmocka_unit_test(softmax_moves_with_exponentials),
+        cmocka_unit_test(arithmetic_moves_with_clocks),
+        cmocka_unit_test(siblings_speak_for_other_kernels),
+        cmocka_unit_test(tokens_take_the_same_wires),
+        cmocka_unit_test(attention_comes_from_fits_that_saw_its_width),
+        cmocka_unit_test(systems_go_by_their_accelerator),
         cmocka_unit_test(collectives_come_by_rank_count),
         cmocka_unit_test(systems_are_accelerators_built_otherwise),
         cmocka_unit_test(bad_files_are_named),
