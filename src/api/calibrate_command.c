@@ -77,12 +77,22 @@ static orr_status fit_kernels(orr_job *job, const calibrate_args *args, orr_err 
 orr_status orr_command_calibrate(orr_job *job, orr_err *err) {
     calibrate_args args = {0};
     ORR_TRY(orr_schema_read(&schema, job->arena, job->args, &args, NULL, err));
-    if (args.kernels != NULL && args.runs == NULL) {
+    if (args.kernels != NULL && (args.runs != NULL || args.models != NULL || args.tiers != NULL ||
+                                 args.stage != NULL || args.check)) {
+        return orr_fail(err, ORR_E_USAGE,
+                        "calibrate --kernels takes none of --runs, --models, --tiers, --stage, "
+                        "--check");
+    }
+    if (args.kernels != NULL) {
         job->inputs = orr_tree_copy(job->arena, job->args);
         return fit_kernels(job, &args, err);
     }
     if (args.runs == NULL || args.models == NULL) {
-        return orr_fail(err, ORR_E_USAGE, "calibrate needs --runs and --models, or --kernels");
+        orr_status status =
+            orr_fail(err, ORR_E_USAGE, "calibrate needs --runs and --models, or --kernels");
+        orr_hint(err, "orrery calibrate %s\n      orrery calibrate --kernels gemm.csv.gz",
+                 job->command->example);
+        return status;
     }
     job->inputs = orr_tree_copy(job->arena, job->args);
     orr_study_request request = {.runs = args.runs,

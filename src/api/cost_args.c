@@ -233,6 +233,8 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
         orr_hint(err, "an eager norm is a norm_fwd or norm_bwd of its own bytes");
     } else if (nearest >= 0) {
         orr_hint(err, "did you mean '%s'?", orr_cost_ops[nearest]);
+    } else {
+        orr_hint(err, "it may be %s", fields[0].doc);
     }
     return status;
 }
@@ -295,6 +297,23 @@ static orr_status check_size(orr_job *job, const orr_field *field, double value,
                     value);
 }
 
+/* All that the op needs and nobody said, at once. */
+static orr_status missing(orr_job *job, const orr_cost_args *args, const char *op, uint16_t family,
+                          uint64_t seen, orr_err *err) {
+    orr_text text = orr_text_new(job->arena, 1024);
+    for (size_t f = 0; f < FIELDS; f++) {
+        if (fields[f].needed_by & family && !(seen >> f & 1)) {
+            orr_text_format(&text, " --%s", option_name(job->arena, fields[f].name));
+        }
+    }
+    if (args->hardware == NULL && args->cluster == NULL) {
+        orr_text_add(&text, " --hardware");
+    }
+    orr_status status = orr_fail(err, ORR_E_USAGE, "cost %s needs%s", op, orr_text_done(&text));
+    orr_hint(err, "orrery help cost says what each of them is");
+    return status;
+}
+
 /* Every option that is stated is one of the op (-1: of a table), in its range, and none is missing.
  */
 orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int which, uint64_t seen,
@@ -306,8 +325,7 @@ orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int w
         bool needed = (field->needed_by & family) != 0;
         if (!(seen >> f & 1)) {
             if (needed) {
-                return orr_fail(err, ORR_E_USAGE, "cost %s needs --%s", what,
-                                option_name(job->arena, field->name));
+                return missing(job, args, what, family, seen, err);
             }
             continue;
         }

@@ -267,6 +267,9 @@ static orr_status price_table(orr_job *job, const orr_cost_args *args, uint64_t 
     const orr_tree *unpriced = orr_tree_at(orr_tree_get(job->result, "unpriced"), 0);
     int64_t rows = orr_tree_int(orr_tree_get(job->result, "rows"), 0);
     int64_t left = rows - orr_tree_int(orr_tree_get(job->result, "priced"), 0);
+    if (rows == 0) {
+        orr_job_warn(job, "no_rows", "batch", "%s has a header and no rows", args->batch);
+    }
     if (left > 0) {
         orr_job_warn(job, "unpriced_rows", "batch",
                      "%lld of %lld rows have no price; the first, line %lld: %s", (long long)left,
@@ -294,7 +297,14 @@ orr_status orr_command_cost(orr_job *job, orr_err *err) {
     }
     if (args.batch == NULL) {
         orr_status status = orr_fail(err, ORR_E_USAGE, "cost needs an op, or --batch FILE");
-        orr_hint(err, "orrery cost gemm --m 8192 --n 8192 --k 8192 --hardware h100");
+        orr_hint(err,
+                 "one op:  orrery cost gemm --m 8192 --n 8192 --k 8192 --hardware h100\n"
+                 "               orrery cost attention --heads 32 --head-dim 128 --seq-q 8192 "
+                 "--hardware h100\n"
+                 "               orrery cost all-reduce --ranks 8 --bytes 64MB --hardware h100\n"
+                 "      a table: orrery cost --batch kernels.csv, whose header is such as "
+                 "gpu,dtype,m,n,k\n"
+                 "      all ops and options: orrery help cost");
         return status;
     }
     return price_table(job, &args, seen, err);

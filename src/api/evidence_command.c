@@ -157,7 +157,9 @@ static orr_status read_files(orr_job *job, evidence_args *args, const orr_eviden
         paths = i == 0 ? path : orr_arena_format(job->arena, "%s,%s", paths, path);
     }
     if (paths == NULL) {
-        return orr_fail(err, ORR_E_USAGE, "%s needs FILE ...", job->command->name);
+        orr_status status = orr_fail(err, ORR_E_USAGE, "%s needs FILE ...", job->command->name);
+        orr_hint(err, "orrery %s %s", job->command->name, job->command->example);
+        return status;
     }
     orr_tree_put_text(job->arena, job->inputs, "file", paths);
     return read_set(job, paths, args, NULL, NULL, set, err);

@@ -74,6 +74,34 @@ static bool progress(void *user, double done, double total) {
     return ctx->progress == NULL || ctx->progress(ctx->progress_user, "rows", done, total);
 }
 
+/* Options that only one form has. */
+static orr_status check_options(const validate_args *args, orr_err *err) {
+    const bool runs = args->runs != NULL, kernels = args->kernels != NULL;
+    const struct {
+        const char *name, *form;
+        bool stated, taken;
+    } options[] = {
+        {"models", "runs", args->models != NULL, runs},
+        {"tiers", "runs", args->tiers != NULL, runs},
+        {"oom", "runs", args->oom != NULL, runs},
+        {"anchored", "runs", args->anchored, runs},
+        {"memory", "runs", args->memory, runs},
+        {"ablate", "runs", args->ablate, runs},
+        {"csv", "runs", args->csv != NULL, runs},
+        {"heatmap", "runs", args->heatmap != NULL, runs},
+        {"class", "kernels", args->class > 0, kernels},
+        {"calibration", "kernels", args->calibration != NULL, kernels},
+        {"leave-out-device", "kernels", args->leave_out_device, kernels},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (options[i].stated && !options[i].taken) {
+            return orr_fail(err, ORR_E_USAGE, "--%s goes with --%s alone", options[i].name,
+                            options[i].form);
+        }
+    }
+    return ORR_OK;
+}
+
 static orr_status check_forms(const validate_args *args, orr_err *err) {
     int forms = (args->runs != NULL) + (args->saved_bytes != NULL) + (args->layouts != NULL) +
                 (args->schedules != NULL) + (args->kernels != NULL);
@@ -89,7 +117,7 @@ static orr_status check_forms(const validate_args *args, orr_err *err) {
     if (args->runs != NULL && args->models == NULL) {
         return orr_fail(err, ORR_E_USAGE, "--runs needs --models, the architectures behind them");
     }
-    return ORR_OK;
+    return check_options(args, err);
 }
 
 static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
@@ -106,7 +134,15 @@ static orr_status judge(orr_job *job, const validate_args *args, orr_err *err) {
                                        .class = args->class > 0 ? classes[args->class] : NULL,
                                        .calibration = args->calibration,
                                        .leave_out = args->leave_out_device};
-        return orr_cost_kernels_validate(job->arena, &kernels, &job->result, err);
+        orr_status status = orr_cost_kernels_validate(job->arena, &kernels, &job->result, err);
+        if (status == ORR_E_IO && args->calibration != NULL) {
+            orr_hint(err, "--calibration takes a folder laid out as data/calibration");
+        }
+        ORR_TRY(status);
+        if (orr_tree_int(orr_tree_path(job->result, "summary.rows"), 0) == 0) {
+            orr_job_warn(job, "no_rows", "kernels", "%s has a header and no rows", args->kernels);
+        }
+        return ORR_OK;
     }
     if (args->saved_bytes != NULL) {
         return orr_study_saved_bytes(job->arena, args->saved_bytes, &job->result, err);

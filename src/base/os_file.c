@@ -137,7 +137,8 @@ void orr_os_close(int file) {
 }
 
 static orr_status refuse_write(const char *path, orr_err *err) {
-    return orr_fail(err, ORR_E_IO, "cannot write %s: %s", path, reason(errno));
+    return orr_fail(err, ORR_E_IO, "cannot write %s: %s", path,
+                    errno == ENOENT ? "its folder does not exist" : reason(errno));
 }
 
 static bool write_all(int fd, const char *bytes, size_t length) {

@@ -71,6 +71,18 @@ static int exit_code(orr_status status) {
     return EXIT_INTERNAL;
 }
 
+/* Bytes of the character at p, or 0 where it is none. */
+static int utf8_length(const char *p) {
+    unsigned char c = (unsigned char)*p;
+    int length = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
+    for (int i = 1; i < length; i++) {
+        if (((unsigned char)p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return length;
+}
+
 /* The line of the input that an error points to, with a caret under the column. */
 static void print_source_line(const orr_err *err) {
     FILE *file = fopen(err->file, "r");
@@ -83,10 +95,12 @@ static void print_source_line(const orr_err *err) {
         bool whole = strchr(line, '\n') != NULL;
         if (number == err->line) {
             line[strcspn(line, "\r\n")] = '\0';
-            for (char *p = line; *p != '\0'; p++) {
-                if ((unsigned char)*p < ' ' || *p == 127) {
-                    *p = ' ';
+            for (char *p = line; *p != '\0';) {
+                int length = utf8_length(p);
+                if (length <= 1 && (length == 0 || (unsigned char)*p < ' ' || *p == 127)) {
+                    *p = length == 0 ? '?' : ' ';
                 }
+                p += length == 0 ? 1 : length;
             }
             fprintf(stderr, "  %s\n", line);
             if (err->column > 0 && err->column < sizeof line) {

@@ -50,6 +50,21 @@ static void write_row(orr_text *out, const orr_csv *csv, const orr_kernel_row *r
     orr_text_format(out, "%.6g,%.6g,%.6g\n", us, us * orr_max_f64(0, 1 - half), us * (1 + half));
 }
 
+/* Why a row has no price, with the cell at fault where one is. */
+static const char *why(orr_arena *arena, const orr_kernel_rows *rows, const orr_kernel_row *row,
+                       orr_kernel_gap gap) {
+    if (gap == ORR_GAP_SHAPE && row->lacks != NULL) {
+        return orr_arena_format(arena,
+                                "column %s holds '%.40s', not a number above 0 and up to 2^53",
+                                row->lacks, row->cell[orr_csv_find(rows->csv, row->lacks)]);
+    }
+    if (gap == ORR_GAP_DEVICE || gap == ORR_GAP_FORMAT) {
+        return orr_arena_format(arena, "%s: '%.40s'", orr_kernel_gap_text(gap),
+                                gap == ORR_GAP_DEVICE ? row->device : row->dtype);
+    }
+    return orr_kernel_gap_text(gap);
+}
+
 orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char *class, char **csv,
                                   orr_tree **summary, orr_err *err) {
     orr_kernel_rows rows;
@@ -79,7 +94,7 @@ orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char
         if (!good && orr_tree_size(without) < MOST_NAMED) {
             orr_tree *one = orr_tree_push(arena, without, orr_tree_new_map(arena));
             orr_tree_put_int(arena, one, "line", orr_csv_line(rows.csv));
-            orr_tree_put_text(arena, one, "why", orr_kernel_gap_text(gap));
+            orr_tree_put_text(arena, one, "why", why(arena, &rows, &row, gap));
         }
         count++;
         priced += good;

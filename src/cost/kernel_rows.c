@@ -48,13 +48,13 @@ static bool is_needed(orr_kernel_class class, int column, bool timed) {
            (column >= FIRST && (NEEDED[class] >> (column - FIRST) & 1));
 }
 
-static bool has_columns(const orr_csv *csv, orr_kernel_class class) {
+/* Needed columns that the header has (have), or has not. */
+static int count_columns(const orr_csv *csv, orr_kernel_class class, bool have) {
+    int count = 0;
     for (int i = 0; i < 16; i++) {
-        if (is_needed(class, i, false) && orr_csv_find(csv, COLUMNS[class][i]) < 0) {
-            return false;
-        }
+        count += is_needed(class, i, false) && (orr_csv_find(csv, COLUMNS[class][i]) >= 0) == have;
     }
-    return true;
+    return count;
 }
 
 /* Of the class named, else of the one whose mark or whose columns the header has. */
@@ -69,10 +69,13 @@ static orr_status find_class(const orr_csv *csv, const char *path, const char *n
     if (name != NULL) {
         return orr_fail(err, ORR_E_NAME, "unknown class of kernels \"%s\"", name);
     }
-    for (int i = 0; i < ORR_KERNELS_COUNT; i++) {
-        if (has_columns(csv, (orr_kernel_class)i)) {
-            *out = (orr_kernel_class)i;
-            return ORR_OK;
+    for (int allowed = 0; allowed <= 1; allowed++) { /* one missing is named, see the caller */
+        for (int i = 0; i < ORR_KERNELS_COUNT; i++) {
+            if (count_columns(csv, (orr_kernel_class)i, false) <= allowed &&
+                count_columns(csv, (orr_kernel_class)i, true) > 2 * allowed) {
+                *out = (orr_kernel_class)i;
+                return ORR_OK;
+            }
         }
     }
     (void)orr_fail(err, ORR_E_SCHEMA, "%s has the columns of no class of kernels", path);
@@ -88,15 +91,19 @@ orr_status orr_kernel_rows_open(orr_arena *arena, const char *path, const char *
     ORR_TRY(orr_file_read(arena, path, &text, &length, err));
     ORR_TRY(orr_csv_open(arena, path, text, length, &out->csv, err));
     ORR_TRY(find_class(out->csv, path, class, &out->class, err));
+    orr_text lacking = orr_text_new(arena, 512);
+    int count = 0;
     for (int i = 0; i < 16; i++) {
         const char *name = COLUMNS[out->class][i];
         out->column[i] = name == NULL ? -1 : orr_csv_find(out->csv, name);
         if (is_needed(out->class, i, timed) && out->column[i] < 0) {
-            return orr_fail(err, ORR_E_SCHEMA, "%s: a table of %s needs the column \"%s\"", path,
-                            CLASSES[out->class], name);
+            orr_text_format(&lacking, "%s\"%s\"", count++ > 0 ? ", " : "", name);
         }
     }
-    return ORR_OK;
+    return count == 0
+               ? ORR_OK
+               : orr_fail(err, ORR_E_SCHEMA, "%s: a table of %s needs the column%s %s", path,
+                          CLASSES[out->class], count > 1 ? "s" : "", orr_text_done(&lacking));
 }
 
 /* ---- one row -------------------------------------------------------------------------------- */
@@ -111,10 +118,22 @@ static const char *text_of(const cells *c, int column) {
     return at < 0 ? "" : c->cell[at];
 }
 
-/* 0 where there is no positive number; tuners write "inf" for kernels that failed. */
+/* 0 where there is no positive number that can be counted with; tuners write "inf" for kernels that
+ * failed. */
 static double number_of(const cells *c, int column) {
+    static const double MOST = 9007199254740992.0; /* 2^53 */
     double value = 0;
-    return orr_parse_real(text_of(c, column), &value) && value > 0 && isfinite(value) ? value : 0;
+    return orr_parse_real(text_of(c, column), &value) && value > 0 && value <= MOST ? value : 0;
+}
+
+/* The first column that a price needs and that holds no number; NULL: none. */
+static const char *first_lacking(const cells *c) {
+    for (int i = FIRST; i < 16; i++) {
+        if (NEEDED[c->rows->class] >> (i - FIRST) & 1 && !(number_of(c, i) > 0)) {
+            return COLUMNS[c->rows->class][i];
+        }
+    }
+    return NULL;
 }
 
 static bool all_positive(const double *value, int count) {
@@ -352,6 +371,7 @@ orr_status orr_kernel_rows_next(orr_kernel_rows *rows, orr_kernel_row *out, bool
     out->whole = read[rows->class](&c, out);
     if (!out->whole) {
         out->time_s = 0;
+        out->lacks = first_lacking(&c);
     }
     return ORR_OK;
 }

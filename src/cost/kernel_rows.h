@@ -31,6 +31,7 @@ typedef struct orr_kernel_row {
     const char *const *cell;                      /* the row as it stands */
     const char *device, *dtype, *source, *kernel; /* kernel: library, note or op */
     bool whole;                                   /* it says what a price needs */
+    const char *lacks;                            /* the column that does not, where it is known */
     char name[96];                                /* kernel points here where it is put together */
     double time_s;
     bool training; /* of training size: docs/kernels.md */

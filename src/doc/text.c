@@ -77,7 +77,10 @@ orr_status orr_doc_check_text(const char *name, const char **text, size_t *lengt
     if (good < *length) {
         (void)orr_fail_at(err, ORR_E_SYNTAX, orr_doc_locate(name, *text, *length, good),
                           "the byte 0x%02x is not UTF-8 text", (unsigned char)(*text)[good]);
-        orr_hint(err, "save the file as UTF-8");
+        bool packed = *length > 1 && memcmp(*text, "\x1f\x8b", 2) == 0;
+        orr_hint(err, packed ? "it is gzip data inside gzip: unpack it once"
+                      : memchr(*text, 0, *length) != NULL ? "it is no text at all"
+                                                          : "save the file as UTF-8");
         return ORR_E_SYNTAX;
     }
     /* No format here has a use for it, and jansson overlooks one after a number. */

@@ -330,7 +330,10 @@ static orr_status check_any(const orr_evidence_draft *draft, orr_err *err) {
                 orr_tree_text(orr_tree_get(gap, "why"), "?"));
         }
     }
-    return orr_fail(err, ORR_E_CONFLICT, "the evidence holds no record that a plan can use");
+    orr_status status =
+        orr_fail(err, ORR_E_CONFLICT, "the evidence holds no record that a plan can use");
+    orr_hint(err, "a record states a shape of docs/evidence.md and a time above 0");
+    return status;
 }
 
 static orr_evidence_draft new_draft(orr_arena *arena, const orr_evidence_want *want) {

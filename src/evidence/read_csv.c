@@ -209,10 +209,14 @@ orr_status orr_evidence_read_csv(orr_evidence_draft *draft, const char *name, co
     reader r = {0};
     plan_columns(csv, &r);
     size_t columns = orr_csv_columns(csv);
-    if (columns > MAX_COLUMNS || (r.table == NULL && orr_csv_find(csv, "time_us") < 0)) {
-        orr_status status = orr_fail_at(err, ORR_E_SCHEMA, (orr_span){name, 1, 0},
-                                        "this is no table of evidence: no column 'time_us', and "
-                                        "not those of a table of kernels");
+    if (columns > MAX_COLUMNS || orr_csv_find(csv, "time_us") < 0) {
+        orr_status status =
+            columns > MAX_COLUMNS
+                ? orr_fail_at(err, ORR_E_SCHEMA, (orr_span){name, 1, 0},
+                              "a table of evidence has up to %d columns, not %zu", MAX_COLUMNS,
+                              columns)
+                : orr_fail_at(err, ORR_E_SCHEMA, (orr_span){name, 1, 0},
+                              "this is no table of evidence: it has no column 'time_us'");
         orr_hint(err, "docs/evidence.md lists the columns");
         return status;
     }

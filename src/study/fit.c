@@ -371,6 +371,28 @@ orr_status orr_fit_stages(orr_fitting *f, const orr_tree *stages, const orr_stud
     return ORR_OK;
 }
 
+static orr_status check_stage(const orr_tree *stages, const orr_study_request *request,
+                              orr_err *err) {
+    enum { MOST = 64 };
+    const char *names[MOST];
+    size_t count = 0;
+    for (size_t i = 0; i < orr_tree_size(stages); i++) {
+        if (wanted(request, orr_tree_at(stages, i))) {
+            return ORR_OK;
+        }
+        if (count < MOST) {
+            names[count++] = orr_tree_text(orr_tree_get(orr_tree_at(stages, i), "name"), "?");
+        }
+    }
+    orr_status status =
+        orr_fail(err, ORR_E_NAME, "data/study/fit.yaml has no stage '%s'", request->stage);
+    int nearest = orr_name_nearest(request->stage, names, count);
+    if (nearest >= 0) {
+        orr_hint(err, "did you mean '%s'?", names[nearest]);
+    }
+    return status;
+}
+
 static orr_status fit_all(orr_fitting *f, const orr_tree *stages, orr_curator *curator,
                           const orr_study_request *request, const orr_run_table *table,
                           orr_tree *map, orr_err *err) {
@@ -398,6 +420,7 @@ orr_status orr_study_fit(orr_arena *arena, const orr_study_request *request, orr
     orr_curator curator;
     const orr_tree *stages = NULL;
     ORR_TRY(read_stages(arena, &stages, err));
+    ORR_TRY(check_stage(stages, request, err));
     ORR_TRY(orr_calibration_builtin(arena, &f.calibration, err));
     ORR_TRY(orr_runs_read(arena, request->runs, request->tiers, &table, err));
     ORR_TRY(orr_curator_new(arena, request->models, &curator, err));
