@@ -21,7 +21,8 @@ extern "C" {
 /* Pinned values, grouped by tens; the command line maps the group to its exit code. */
 typedef enum orr_status {
     ORR_OK = 0,
-    ORR_E_IO = 10,     /* a file cannot be read or written */
+    ORR_E_IO = 10,     /* a file cannot be read, a library not loaded */
+    ORR_E_WRITE = 11,  /* a file cannot be written */
     ORR_E_SYNTAX = 20, /* the text is not JSON, YAML, CSV ... */
     ORR_E_SCHEMA = 21, /* well-formed, but a field is unknown, missing, of a wrong type or range */
     ORR_E_NAME = 22,   /* an unknown model, accelerator, profile, command or option */

@@ -7,6 +7,7 @@ const char *orr_status_name(orr_status status) {
     switch (status) {
     case ORR_OK: return "ok";
     case ORR_E_IO: return "io";
+    case ORR_E_WRITE: return "write";
     case ORR_E_SYNTAX: return "syntax";
     case ORR_E_SCHEMA: return "schema";
     case ORR_E_NAME: return "name";

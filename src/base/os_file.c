@@ -137,7 +137,7 @@ void orr_os_close(int file) {
 }
 
 static orr_status refuse_write(const char *path, orr_err *err) {
-    return orr_fail(err, ORR_E_IO, "cannot write %s: %s", path,
+    return orr_fail(err, ORR_E_WRITE, "cannot write %s: %s", path,
                     errno == ENOENT ? "its folder does not exist" : reason(errno));
 }
 
@@ -221,12 +221,12 @@ orr_status orr_os_make_folder(const char *path, orr_err *err) {
     }
     int error = errno;
     if (error != EEXIST || stat(path, &about) != 0) {
-        return orr_fail(err, ORR_E_IO, "cannot make the folder %s: %s", path, reason(error));
+        return orr_fail(err, ORR_E_WRITE, "cannot make the folder %s: %s", path, reason(error));
     }
     if (!S_ISDIR(about.st_mode)) {
-        return orr_fail(err, ORR_E_IO, "%s is not a folder", path);
+        return orr_fail(err, ORR_E_WRITE, "%s is not a folder", path);
     }
     return access(path, W_OK | X_OK) == 0
                ? ORR_OK
-               : orr_fail(err, ORR_E_IO, "cannot write into %s: %s", path, reason(errno));
+               : orr_fail(err, ORR_E_WRITE, "cannot write into %s: %s", path, reason(errno));
 }

@@ -18,9 +18,9 @@ bool orr_os_is_pipe(const char *path);
 orr_status orr_os_open(const char *path, int *out, orr_err *err);
 orr_status orr_os_read_part(int file, char *to, size_t size, size_t *got, orr_err *err);
 void orr_os_close(int file);
-/* Replaces a file as a whole: a temporary beside it, then a rename. ORR_E_IO. */
+/* Replaces a file as a whole: a temporary beside it, then a rename. ORR_E_WRITE. */
 orr_status orr_os_write_file(const char *path, const char *bytes, size_t length, orr_err *err);
-/* Sees to it that a folder is there to write in; its parent must be. ORR_E_IO. */
+/* Sees to it that a folder is there to write in; its parent must be. ORR_E_WRITE. */
 orr_status orr_os_make_folder(const char *path, orr_err *err);
 /* Names in a folder that end in `suffix`, sorted by their bytes. ORR_E_IO, or ORR_E_LIMIT beyond
  * `max` of them. */

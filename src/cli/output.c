@@ -55,6 +55,7 @@ static uint32_t terminal_width(const cli *self) {
 static int exit_code(orr_status status) {
     switch (status) {
     case ORR_OK: return EXIT_FINE;
+    case ORR_E_WRITE: return EXIT_RUNTIME;
     case ORR_E_IO: /* an input that cannot be read is an input error */
     case ORR_E_SYNTAX:
     case ORR_E_SCHEMA:

@@ -192,9 +192,9 @@ static void makes_folders(void **state) {
     assert_int_equal(stat(path, &about), 0);
     assert_true(S_ISDIR(about.st_mode));
     assert_int_equal(orr_os_make_folder(path, &err), ORR_OK); /* is there */
-    assert_int_equal(orr_os_make_folder(file, &err), ORR_E_IO);
+    assert_int_equal(orr_os_make_folder(file, &err), ORR_E_WRITE);
     const char *deep = orr_arena_format(arena, "%s/a/b", path);
-    assert_int_equal(orr_os_make_folder(deep, &err), ORR_E_IO);
+    assert_int_equal(orr_os_make_folder(deep, &err), ORR_E_WRITE);
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(unlink(file), 0);
 }
