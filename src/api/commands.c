@@ -113,41 +113,38 @@ static orr_tree *add_field(orr_arena *arena, orr_tree *fields, const char *name,
     return field;
 }
 
-orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
-    bool plan = (command->args & ORR_ARGS_PLAN) != 0;
-    if ((command->args & ORR_ARGS_MEASURE) != 0) {
-        return orr_measure_fields(arena);
+/* Fields of commands that take no plan, and have all theirs from one place; NULL: another. */
+static orr_tree *own_fields(orr_arena *arena, uint32_t args) {
+    static const struct {
+        uint32_t args;
+        orr_tree *(*fields)(orr_arena *);
+        bool evidence;
+    } own[] = {{ORR_ARGS_MEASURE, orr_measure_fields, false},
+               {ORR_ARGS_STUDY, orr_validate_fields, true},
+               {ORR_ARGS_FITTING, orr_calibrate_fields, false},
+               {ORR_ARGS_COST, orr_cost_fields, true}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if ((args & own[i].args) != 0) {
+            orr_tree *fields = own[i].fields(arena);
+            if (own[i].evidence) {
+                orr_evidence_arguments(arena, fields);
+            }
+            return fields;
+        }
     }
-    if ((command->args & ORR_ARGS_STUDY) != 0) {
-        orr_tree *study = orr_validate_fields(arena);
-        orr_evidence_arguments(arena, study);
-        return study;
-    }
-    if ((command->args & ORR_ARGS_FITTING) != 0) {
-        return orr_calibrate_fields(arena);
-    }
-    if ((command->args & ORR_ARGS_COST) != 0) {
-        orr_tree *cost = orr_cost_fields(arena);
-        orr_evidence_arguments(arena, cost);
-        return cost;
-    }
-    orr_tree *fields = plan ? orr_plan_fields(arena) : orr_tree_new_list(arena);
-    if ((command->args & ORR_ARGS_NAME) != 0) {
-        (void)add_field(arena, fields, "name", "text", REQUIRED_FIRST,
-                        "name in the catalog, or a file by its path");
-    }
-    if ((command->args & ORR_ARGS_EVIDENCE) != 0) {
-        orr_evidence_arguments(arena, fields);
-    }
-    bool measured = (command->args & (ORR_ARGS_EVIDENCE | ORR_ARGS_PLAN)) == ORR_ARGS_EVIDENCE;
-    if ((command->args & ORR_ARGS_FILE) != 0 && measured) {
+    return NULL;
+}
+
+static void add_files(orr_arena *arena, orr_tree *fields, uint32_t args) {
+    bool plan = (args & ORR_ARGS_PLAN) != 0;
+    if ((args & ORR_ARGS_FILE) != 0 && (args & ORR_ARGS_EVIDENCE) != 0 && !plan) {
         orr_tree *files =
             add_field(arena, fields, "file", "text", REQUIRED_FIRST,
                       "files of evidence, one after the other or separated by commas");
         orr_tree_put_bool(arena, files, "repeat", true);
         (void)add_field(arena, fields, "write", "text", AS_FLAG,
                         "write the merged evidence to this path; .sqlite and .db make a database");
-    } else if ((command->args & (ORR_ARGS_PLAN | ORR_ARGS_FILE)) != 0) {
+    } else if (plan || (args & ORR_ARGS_FILE) != 0) {
         (void)add_field(
             arena, fields, "file", "text", plan ? FIRST : REQUIRED_FIRST,
             "launch script, framework's configuration, or plan file (docs/importing.md); "
@@ -162,82 +159,96 @@ orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
                             "collectives, to this path");
         }
     }
-    if ((command->args & ORR_ARGS_EXPORT) != 0) {
-        orr_export_arguments(arena, fields);
+}
+
+static void copy_fields(orr_arena *arena, const orr_tree *from, orr_tree *fields) {
+    for (size_t i = 0; i < orr_tree_size(from); i++) {
+        (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(from, i)));
     }
-    if ((command->args & ORR_ARGS_CHECK) != 0) {
-        (void)add_field(arena, fields, "strict", "bool", AS_FLAG,
-                        "exit with 4 when there is any finding, not only when the plan cannot run");
+}
+
+static void add_tune(orr_arena *arena, orr_tree *fields) {
+    copy_fields(arena, orr_tune_fields(arena), fields);
+}
+
+static void add_llm(orr_arena *arena, orr_tree *fields) {
+    copy_fields(arena, orr_llm_fields(arena, false), fields);
+}
+
+static void add_doctor(orr_arena *arena, orr_tree *fields) {
+    copy_fields(arena, orr_llm_fields(arena, true), fields);
+}
+
+/* What goes with arguments of a command: a group of fields, or one. */
+static const struct {
+    uint32_t args; /* any of them */
+    void (*group)(orr_arena *, orr_tree *);
+    const char *name, *type;
+    field_place place;
+    const char *doc;
+} additions[] = {
+    {.args = ORR_ARGS_EXPORT, .group = orr_export_arguments},
+    {ORR_ARGS_CHECK, NULL, "strict", "bool", AS_FLAG,
+     "exit with 4 when there is any finding, not only when the plan cannot run"},
+    {.args = ORR_ARGS_TUNE, .group = add_tune},
+    {.args = ORR_ARGS_SCHEDULE, .group = orr_schedule_arguments},
+    {.args = ORR_ARGS_LLM, .group = add_llm},
+    {.args = ORR_ARGS_DOCTOR, .group = add_doctor},
+    {ORR_ARGS_ANCHOR, NULL, "anchor", "text", AS_FLAG,
+     "a measured run, which corrects compute by one factor: a figure (10080, "
+     "412TFLOP/s/GPU, 5.1s, 2200tok/s/GPU), with @GPUS where it ran the same plan at "
+     "another scale (gbs/dp kept); or the log of a run"},
+    {ORR_ARGS_TRAINING | ORR_ARGS_CHECK, NULL, "log", "text", AS_FLAG,
+     "log, trace or memory snapshot of a run of this plan: where it falls short of the "
+     "projection, and what would explain it"},
+    {.args = ORR_ARGS_TRAINING, .group = orr_training_arguments},
+    {ORR_ARGS_TRAINING, NULL, "svg", "text", AS_FLAG,
+     "write where the peak goes, cause by cause, as SVG to this path"},
+    {ORR_ARGS_LEDGER, NULL, "rank", "text", AS_FLAG,
+     "pipeline rank whose bytes are listed one by one, 'worst' or 'all'"},
+    {ORR_ARGS_LEDGER, NULL, "timeline", "bool", AS_FLAG,
+     "bytes along the order of the step (of rank, else of all); with --json the output "
+     "is a trace that Perfetto opens"},
+    {ORR_ARGS_LEDGER, NULL, "min_gpus", "bool", AS_FLAG,
+     "the fewest GPUs on which this split fits, or why there are none"},
+    {ORR_ARGS_LEDGER, NULL, "replay", "bool", AS_FLAG,
+     "play the rank's allocations (of rank, else the worst) through a model of the "
+     "caching allocator: fragmentation, the first step, saving a checkpoint"},
+    {ORR_ARGS_PLANS, NULL, "plans", "maps", REQUIRED_FLAG,
+     "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
+     "or YAML, or the path of a file that holds it"},
+    {ORR_ARGS_MEASURED, NULL, "measured", "maps", AS_FLAG,
+     "list of {plan, tokens_per_s_per_gpu} that were measured, plan as in plans; 0 "
+     "tokens: it ran out of memory; as text or file like plans"},
+    {ORR_ARGS_AXES, NULL, "axes", "texts", AS_FLAG,
+     "plan keys to move, such as tp,vpp; default: all that leave numerics alone"},
+    {ORR_ARGS_WITH, NULL, "with", "map", REQUIRED_FLAG,
+     "map of the plan keys in which the other plan differs; as text: JSON or YAML, or "
+     "the path of a file that holds it"},
+};
+
+orr_tree *orr_command_fields(orr_arena *arena, const orr_command *command) {
+    uint32_t args = command->args;
+    orr_tree *fields = own_fields(arena, args);
+    if (fields != NULL) {
+        return fields;
     }
-    if ((command->args & ORR_ARGS_TUNE) != 0) {
-        const orr_tree *own = orr_tune_fields(arena);
-        for (size_t i = 0; i < orr_tree_size(own); i++) {
-            (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(own, i)));
+    fields = (args & ORR_ARGS_PLAN) != 0 ? orr_plan_fields(arena) : orr_tree_new_list(arena);
+    if ((args & ORR_ARGS_NAME) != 0) {
+        (void)add_field(arena, fields, "name", "text", REQUIRED_FIRST,
+                        "name in the catalog, or a file by its path");
+    }
+    if ((args & ORR_ARGS_EVIDENCE) != 0) {
+        orr_evidence_arguments(arena, fields);
+    }
+    add_files(arena, fields, args);
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++) {
+        if ((args & additions[i].args) != 0 && additions[i].group != NULL) {
+            additions[i].group(arena, fields);
+        } else if ((args & additions[i].args) != 0) {
+            (void)add_field(arena, fields, additions[i].name, additions[i].type, additions[i].place,
+                            additions[i].doc);
         }
-    }
-    if ((command->args & ORR_ARGS_SCHEDULE) != 0) {
-        orr_schedule_arguments(arena, fields);
-    }
-    if ((command->args & (ORR_ARGS_LLM | ORR_ARGS_DOCTOR)) != 0) {
-        const orr_tree *own = orr_llm_fields(arena, (command->args & ORR_ARGS_DOCTOR) != 0);
-        for (size_t i = 0; i < orr_tree_size(own); i++) {
-            (void)orr_tree_push(arena, fields, orr_tree_copy(arena, orr_tree_at(own, i)));
-        }
-    }
-    if ((command->args & ORR_ARGS_ANCHOR) != 0) {
-        (void)add_field(
-            arena, fields, "anchor", "text", AS_FLAG,
-            "a measured run, which corrects compute by one factor: a figure (10080, "
-            "412TFLOP/s/GPU, 5.1s, 2200tok/s/GPU), with @GPUS where it ran the same plan at "
-            "another scale (gbs/dp kept); or the log of a run");
-    }
-    if ((command->args & (ORR_ARGS_TRAINING | ORR_ARGS_CHECK)) != 0) {
-        (void)add_field(
-            arena, fields, "log", "text", AS_FLAG,
-            "log, trace or memory snapshot of a run of this plan: where it falls short of the "
-            "projection, and what would explain it");
-    }
-    if ((command->args & ORR_ARGS_TRAINING) != 0) {
-        orr_training_arguments(arena, fields);
-        (void)add_field(arena, fields, "svg", "text", AS_FLAG,
-                        "write where the peak goes, cause by cause, as SVG to this path");
-    }
-    if ((command->args & ORR_ARGS_LEDGER) != 0) {
-        (void)add_field(arena, fields, "rank", "text", AS_FLAG,
-                        "pipeline rank whose bytes are listed one by one, 'worst' or 'all'");
-        (void)add_field(
-            arena, fields, "timeline", "bool", AS_FLAG,
-            "bytes along the order of the step (of rank, else of all); with --json the output "
-            "is a trace that Perfetto opens");
-        (void)add_field(arena, fields, "min_gpus", "bool", AS_FLAG,
-                        "the fewest GPUs on which this split fits, or why there are none");
-        (void)add_field(
-            arena, fields, "replay", "bool", AS_FLAG,
-            "play the rank's allocations (of rank, else the worst) through a model of the "
-            "caching allocator: fragmentation, the first step, saving a checkpoint");
-    }
-    if ((command->args & ORR_ARGS_PLANS) != 0) {
-        (void)add_field(
-            arena, fields, "plans", "maps", REQUIRED_FLAG,
-            "list of 1 to 16 maps of the plan keys that differ from the base; as text: JSON "
-            "or YAML, or the path of a file that holds it");
-    }
-    if ((command->args & ORR_ARGS_MEASURED) != 0) {
-        (void)add_field(
-            arena, fields, "measured", "maps", AS_FLAG,
-            "list of {plan, tokens_per_s_per_gpu} that were measured, plan as in plans; 0 "
-            "tokens: it ran out of memory; as text or file like plans");
-    }
-    if ((command->args & ORR_ARGS_AXES) != 0) {
-        (void)add_field(
-            arena, fields, "axes", "texts", AS_FLAG,
-            "plan keys to move, such as tp,vpp; default: all that leave numerics alone");
-    }
-    if ((command->args & ORR_ARGS_WITH) != 0) {
-        (void)add_field(
-            arena, fields, "with", "map", REQUIRED_FLAG,
-            "map of the plan keys in which the other plan differs; as text: JSON or YAML, or "
-            "the path of a file that holds it");
     }
     return fields;
 }

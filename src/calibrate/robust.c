@@ -127,11 +127,6 @@ static double fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pi
     return count > 0 ? cost / (double)count : 0;
 }
 
-double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
-                      size_t count, void *constants) {
-    return fit(arena, task, pick, count, false, constants);
-}
-
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -158,18 +153,6 @@ static orr_errors summarise(double *signed_error, size_t count) {
         e.within_90 = signed_error[orr_min_u64(rank, count) - 1];
     }
     return e;
-}
-
-orr_errors orr_robust_errors(orr_arena *arena, const orr_fit_task *task, const void *constants,
-                             const uint32_t *pick, size_t count, bool training) {
-    double *error = ORR_NEW_ARRAY(arena, double, count + 1);
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!training || sample_at(task, pick[i])->training) {
-            error[used++] = exp(log_ratio(task, constants, pick[i])) - 1;
-        }
-    }
-    return summarise(error, used);
 }
 
 /* A seeded order of all samples. */

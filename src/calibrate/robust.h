@@ -61,16 +61,9 @@ typedef struct orr_errors {
     double within_90; /* bounds one more row with 90 %: with few rows a little above p90 */
 } orr_errors;
 
-/* Fits to the samples whose index is in `pick`. `constants` holds values of fixed members on entry
- * and everything on return; parameters begin at their starts. Returns the mean softened cost. */
-double orr_robust_fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick,
-                      size_t count, void *constants);
-/* Errors of constants on the picked samples; training: only those, or all. */
-orr_errors orr_robust_errors(orr_arena *arena, const orr_fit_task *task, const void *constants,
-                             const uint32_t *pick, size_t count, bool training);
-
-/* Fits a seeded choice of at most `most` of all samples, a quarter of them first; otherwise as
- * above. */
+/* Fits a seeded choice of at most `most` of all samples, a quarter of them first. `constants` holds
+ * values of fixed members on entry and everything on return; parameters begin at their starts.
+ * Returns the mean softened cost. */
 double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants);
 /* Goes on from where the constants stand. */
 double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *constants);

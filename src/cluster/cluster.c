@@ -261,10 +261,6 @@ orr_tree *orr_cluster_catalog(orr_arena *arena) {
     return orr_catalog_names(arena, &catalog);
 }
 
-orr_tree *orr_cluster_fields(orr_arena *arena) {
-    return orr_schema_fields(&schema, arena);
-}
-
 orr_tree *orr_cluster_write(orr_arena *arena, const orr_cluster *cluster) {
     orr_tree *out = orr_tree_new_map(arena);
     orr_tree_put_text(arena, out, "name", cluster->name);

@@ -67,9 +67,6 @@ orr_tree *orr_cluster_write(orr_arena *arena, const orr_cluster *cluster);
 /* Takes a cluster to another number of accelerators. Domains larger than a host are filled evenly:
  * 256 accelerators of 72-wide domains are 4 x 64. */
 void orr_cluster_resize(orr_cluster *cluster, uint32_t gpus);
-/* The tables of fields {name, type, default, unit, values, doc}, for help and schema. */
-orr_tree *orr_fabric_fields(orr_arena *arena);
-orr_tree *orr_cluster_fields(orr_arena *arena);
 
 /* Where a group of ranks lies: `size` ranks, `stride` apart in rank order. */
 typedef struct orr_group {

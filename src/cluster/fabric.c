@@ -94,10 +94,6 @@ orr_tree *orr_fabric_catalog(orr_arena *arena) {
     return orr_catalog_names(arena, &catalog);
 }
 
-orr_tree *orr_fabric_fields(orr_arena *arena) {
-    return orr_schema_fields(&schema, arena);
-}
-
 orr_tree *orr_fabric_write(orr_arena *arena, const orr_fabric *fabric) {
     sheet s;
     memset(&s, 0, sizeof s);

@@ -260,6 +260,5 @@ double orr_collective_domains(const orr_accelerator *accelerator, double ranks, 
 /* Most bus bandwidth that NICs and links leave a collective, at line rate. */
 double orr_across_bus_Bps(orr_collective op, double ranks, double domains, double nic_Bps,
                           double link_Bps);
-const char *orr_memop_name(orr_memop family);
 
 #endif

@@ -9,16 +9,10 @@ static const char *const ARCHES[] = {ORR_ARCH_WORDS, NULL};
 static const char *const DTYPES[] = {ORR_DTYPE_WORDS, NULL};
 static const char *const OPS[] = {ORR_COLLECTIVE_WORDS, NULL};
 static const char *const TOPOLOGIES[] = {ORR_TOPOLOGY_WORDS, NULL};
-static const char *const MEMOPS[] = {ORR_MEMOP_WORDS, NULL};
 _Static_assert(sizeof OPS / sizeof *OPS == ORR_COLLECTIVE_COUNT + 1, "one name an operation");
-_Static_assert(sizeof MEMOPS / sizeof *MEMOPS == ORR_MEMOP_COUNT + 1, "one name a family");
 
 const char *orr_collective_name(orr_collective op) {
     return op < ORR_COLLECTIVE_COUNT ? OPS[op] : "unknown";
-}
-
-const char *orr_memop_name(orr_memop family) {
-    return family < ORR_MEMOP_COUNT ? MEMOPS[family] : "unknown";
 }
 
 #define AT(T, member) offsetof(T, member)

@@ -128,7 +128,4 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request
 orr_status orr_cost_kernels_batch(orr_arena *arena, const char *path, const char *class, char **csv,
                                   orr_tree **summary, orr_err *err);
 
-/* What a table is made of, for reports: calibration files with fit error and provenance. */
-orr_tree *orr_cost_table_write(orr_arena *arena, const orr_cost_table *table);
-
 #endif

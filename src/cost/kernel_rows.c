@@ -153,7 +153,6 @@ static bool read_gemm(const cells *c, orr_kernel_row *row) {
     if (!(row->shape.gemm.batch > 0)) {
         row->shape.gemm.batch = 1;
     }
-    row->shape.gemm.transposed_grad = strcmp(text_of(c, FIRST + 4), "NT") == 0;
     row->shape.gemm.accumulates = strstr(row->kernel, "out=fp32") != NULL;
     double least =
         orr_min_f64(row->shape.gemm.m, orr_min_f64(row->shape.gemm.n, row->shape.gemm.k));

@@ -39,11 +39,10 @@ typedef struct orr_kernel_row {
     union {
         struct {
             double m, n, k, batch;
-            bool transposed_grad; /* layout NT: a weight gradient */
-            bool accumulates;     /* into an fp32 main gradient */
-            double topk;          /* grouped: groups that a token goes to, 0: not said */
-            uint8_t scales;       /* grouped: what shares a scale, by number; 0: not said */
-        } gemm;                   /* grouped: batch groups of m rows each */
+            bool accumulates; /* into an fp32 main gradient */
+            double topk;      /* grouped: groups that a token goes to, 0: not said */
+            uint8_t scales;   /* grouped: what shares a scale, by number; 0: not said */
+        } gemm;               /* grouped: batch groups of m rows each */
         struct {
             double tokens, hidden, inter, topk, experts, tp, ep, skew; /* skew 0: balanced */
         } moe;

@@ -117,9 +117,7 @@ orr_status orr_schema_read_all(const orr_schema *schema, orr_arena *arena, const
 /* Appends a failure to such a list, for rules that a table cannot state. */
 void orr_problem_add(orr_arena *arena, orr_tree *problems, const char *code, const orr_err *err);
 
-/* JSON Schema (2020-12) of a table, and a plain list of its fields {name, type, default, unit,
- * values, doc} for help. */
-orr_tree *orr_schema_json(const orr_schema *schema, orr_arena *arena);
+/* The fields of a table as a list of {name, type, default, unit, values, doc}, for help. */
 orr_tree *orr_schema_fields(const orr_schema *schema, orr_arena *arena);
 /* The member of a real or quantity field by its name, for fitting; NULL when there is none. */
 double *orr_schema_number(const orr_schema *schema, void *target, const char *name);

@@ -3,7 +3,7 @@
 
 #include "doc/doc_int.h"
 
-enum { SHOWN_NAME = 60, MEMBER_BYTES = 8 };
+enum { SHOWN_NAME = 60 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -163,96 +163,6 @@ static orr_tree *list_values(const orr_field *field, orr_arena *arena) {
         orr_tree_push(arena, list, orr_tree_new_text(arena, field->values[i]));
     }
     return list;
-}
-
-/* The default as the typed value that a reader would store. */
-static orr_tree *typed_default(const orr_field *field, orr_arena *arena) {
-    union {
-        double align;
-        char bytes[MEMBER_BYTES];
-    } member = {0};
-    orr_field alone = *field;
-    alone.offset = 0;
-    if (field->fallback == NULL || *field->fallback == '\0' ||
-        !orr_field_store_default(&alone, arena, &member)) {
-        return NULL;
-    }
-    return orr_field_load(&alone, arena, &member);
-}
-
-static void put_range(const orr_field *field, orr_arena *arena, orr_tree *property) {
-    orr_tree_put_real(arena, property, "minimum", field->min);
-    if (field->max != 0 || field->min < 0) {
-        orr_tree_put_real(arena, property, "maximum", field->max);
-    } else if (field->type == ORR_FIELD_U32) {
-        orr_tree_put_int(arena, property, "maximum", UINT32_MAX);
-    }
-}
-
-static void put_either(orr_arena *arena, orr_tree *property, const char *one, const char *other) {
-    orr_tree *types = orr_tree_put(arena, property, "type", orr_tree_new_list(arena));
-    orr_tree_push(arena, types, orr_tree_new_text(arena, one));
-    orr_tree_push(arena, types, orr_tree_new_text(arena, other));
-}
-
-static void put_type(const orr_field *field, orr_arena *arena, orr_tree *property) {
-    switch (field->type) {
-    case ORR_FIELD_BOOL: orr_tree_put_text(arena, property, "type", "boolean"); break;
-    case ORR_FIELD_U32:
-    case ORR_FIELD_U64:
-        orr_tree_put_text(arena, property, "type", "integer");
-        put_range(field, arena, property);
-        break;
-    case ORR_FIELD_REAL:
-        orr_tree_put_text(arena, property, "type", "number");
-        put_range(field, arena, property);
-        break;
-    case ORR_FIELD_QUANTITY:
-        put_either(arena, property, "number", "string");
-        put_range(field, arena, property);
-        break;
-    case ORR_FIELD_TEXT: orr_tree_put_text(arena, property, "type", "string"); break;
-    case ORR_FIELD_ENUM: orr_tree_put(arena, property, "enum", list_values(field, arena)); break;
-    case ORR_FIELD_FLAGS: {
-        put_either(arena, property, "array", "string");
-        orr_tree *items = orr_tree_put(arena, property, "items", orr_tree_new_map(arena));
-        orr_tree_put(arena, items, "enum", list_values(field, arena));
-        break;
-    }
-    case ORR_FIELD_TREE: break;
-    }
-}
-
-orr_tree *orr_schema_json(const orr_schema *schema, orr_arena *arena) {
-    orr_tree *root = orr_tree_new_map(arena);
-    orr_tree_put_text(arena, root, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    orr_tree_put_text(arena, root, "title", schema->title);
-    orr_tree_put_text(arena, root, "type", "object");
-    orr_tree *properties = orr_tree_put(arena, root, "properties", orr_tree_new_map(arena));
-    orr_tree *required = orr_tree_new_list(arena);
-    for (size_t i = 0; i < schema->count; i++) {
-        const orr_field *field = &schema->fields[i];
-        orr_tree *property = orr_tree_put(arena, properties, field->name, orr_tree_new_map(arena));
-        put_type(field, arena, property);
-        orr_tree *fallback = typed_default(field, arena);
-        if (fallback != NULL) {
-            orr_tree_put(arena, property, "default", fallback);
-        }
-        if (field->doc != NULL) {
-            orr_tree_put_text(arena, property, "description",
-                              field->unit == NULL
-                                  ? field->doc
-                                  : orr_arena_format(arena, "%s [%s]", field->doc, field->unit));
-        }
-        if (field->fallback == NULL) {
-            orr_tree_push(arena, required, orr_tree_new_text(arena, field->name));
-        }
-    }
-    if (orr_tree_size(required) > 0) {
-        orr_tree_put(arena, root, "required", required);
-    }
-    orr_tree_put_bool(arena, root, "additionalProperties", schema->open);
-    return root;
 }
 
 static const char *type_name(orr_field_type type) {

@@ -176,7 +176,5 @@ const char *orr_evidence_kind_name(uint8_t kind);
 const char *orr_evidence_size(uint8_t kind, uint32_t index);
 /* "m=4096 n=8192 k=8192", for people. */
 const char *orr_evidence_shape_text(orr_arena *arena, const orr_evidence_key *key);
-/* Fields of a record {name, type, default, unit, values, doc}, for help. */
-orr_tree *orr_evidence_fields(orr_arena *arena);
 
 #endif

@@ -101,10 +101,6 @@ static const orr_field fields[] = {
 const orr_schema orr_evidence_row_schema = {"evidence record", fields,
                                             sizeof fields / sizeof *fields, false};
 
-orr_tree *orr_evidence_fields(orr_arena *arena) {
-    return orr_schema_fields(&orr_evidence_row_schema, arena);
-}
-
 orr_evidence_class orr_evidence_row_class(const orr_evidence_row *row) {
     return row->op == ORR_ROW_STEP         ? ORR_CLASS_BIT_STEP
            : row->op >= ORR_ROW_LAYER      ? ORR_CLASS_BIT_LAYER

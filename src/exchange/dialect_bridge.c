@@ -227,7 +227,6 @@ static void bridge_joint(importer *im, const orr_tree *tree, settings *list,
     }
     orr_nemo_peft(im, orr_tree_get(tree, "peft"));
     ground->software = "megatron-core-2026";
-    ground->asks = true;
 }
 
 /* Precision by its preset, and the gate with its function. */

@@ -126,7 +126,6 @@ static void nemo2_joint(importer *im, const orr_tree *tree, settings *list,
     orr_nemo_peft(im, orr_tree_get(tree, "peft"));
     ground->gpus = (uint32_t)orr_tree_int(orr_tree_get(im->keys, "gpus"), 0);
     ground->software = "megatron-core-2025";
-    ground->asks = true;
 }
 
 const dialect orr_dialect_nemo2 = {.name = "nemo2",
@@ -269,7 +268,6 @@ static void nemo1_joint(importer *im, const orr_tree *tree, settings *list,
     orr_nemo_gpus(im, tree);
     ground->gpus = (uint32_t)orr_tree_int(orr_tree_get(im->keys, "gpus"), 0);
     ground->software = "megatron-core-2024";
-    ground->asks = true;
 }
 
 const dialect orr_dialect_nemo1 = {.name = "nemo1",

@@ -149,7 +149,6 @@ typedef struct megatron_ground {
     const char *program;    /* the script that trains, NULL: not named */
     uint32_t program_line;
     uint32_t gpus; /* for the default of the global batch; 0: unknown */
-    bool asks;     /* what is not known is asked for as in trees of settings */
 } megatron_ground;
 void orr_megatron_keys(importer *im, const settings *list, const megatron_ground *ground);
 

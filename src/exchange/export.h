@@ -18,7 +18,6 @@ typedef struct exporter {
 /* Reading the plan. */
 const orr_tree *orr_export_node(const exporter *x, const char *key); /* NULL: not stated */
 int64_t orr_export_number(const exporter *x, const char *key, int64_t otherwise);
-double orr_export_real(const exporter *x, const char *key, double otherwise);
 const char *orr_export_word(const exporter *x, const char *key);
 bool orr_export_is(const exporter *x, const char *key, const char *value);
 bool orr_export_on(const exporter *x, const char *key); /* true, "on" or "true" */

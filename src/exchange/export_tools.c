@@ -17,10 +17,6 @@ int64_t orr_export_number(const exporter *x, const char *key, int64_t otherwise)
     return orr_tree_int(orr_tree_get(x->keys, key), otherwise);
 }
 
-double orr_export_real(const exporter *x, const char *key, double otherwise) {
-    return orr_tree_real(orr_tree_get(x->keys, key), otherwise);
-}
-
 const char *orr_export_word(const exporter *x, const char *key) {
     return orr_tree_text(orr_tree_get(x->keys, key), "");
 }

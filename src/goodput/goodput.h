@@ -51,8 +51,6 @@ orr_status orr_prices_find(orr_arena *arena, const orr_tree *given, const char *
                            orr_prices *out, orr_err *err);
 /* {name, value, unit, source} of each figure that counts, for results. */
 orr_tree *orr_prices_write(orr_arena *arena, const orr_prices *prices);
-/* The table of fields {name, type, default, unit, values, doc}. */
-orr_tree *orr_prices_fields(orr_arena *arena);
 
 /* A run to be judged. */
 typedef struct orr_goodput_run {

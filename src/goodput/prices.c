@@ -205,10 +205,6 @@ orr_status orr_prices_find(orr_arena *arena, const orr_tree *given, const char *
     return ORR_OK;
 }
 
-orr_tree *orr_prices_fields(orr_arena *arena) {
-    return orr_schema_fields(&schema, arena);
-}
-
 orr_tree *orr_prices_write(orr_arena *arena, const orr_prices *prices) {
     orr_tree *list = orr_tree_new_list(arena);
     sheet s = {.p = *prices};

@@ -234,10 +234,6 @@ orr_tree *orr_accelerator_catalog(orr_arena *arena) {
     return orr_catalog_names(arena, &catalog);
 }
 
-orr_tree *orr_accelerator_fields(orr_arena *arena) {
-    return orr_schema_fields(&schema, arena);
-}
-
 orr_tree *orr_accelerator_write(orr_arena *arena, const orr_accelerator *accelerator) {
     sheet s;
     memset(&s, 0, sizeof s);

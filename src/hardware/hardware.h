@@ -87,7 +87,5 @@ orr_status orr_accelerator_find(orr_arena *arena, const char *name, orr_accelera
                                 orr_err *err);
 orr_tree *orr_accelerator_catalog(orr_arena *arena);
 orr_tree *orr_accelerator_write(orr_arena *arena, const orr_accelerator *accelerator);
-/* The table of fields {name, type, default, unit, values, doc}, for help and schema. */
-orr_tree *orr_accelerator_fields(orr_arena *arena);
 
 #endif

@@ -10,11 +10,6 @@ const char *orr_llm_api_name(orr_llm_api api) {
     return names[api];
 }
 
-const char *orr_llm_stop_name(orr_llm_stop stop) {
-    static const char *const names[] = {"end", "tools", "length", "refusal", "pause"};
-    return names[stop];
-}
-
 const char *orr_llm_path(orr_llm_api api) {
     static const char *const paths[] = {"/chat/completions", "/responses", "/v1/messages"};
     return paths[api];

@@ -80,7 +80,6 @@ typedef enum orr_llm_stop {
     ORR_LLM_REFUSAL,
     ORR_LLM_PAUSE /* to be sent back as it is */
 } orr_llm_stop;
-const char *orr_llm_stop_name(orr_llm_stop stop);
 
 typedef struct orr_llm_usage {
     int64_t in, cached_in, out, reasoning; /* tokens; in includes cached_in */

@@ -387,7 +387,3 @@ orr_status orr_model_find(orr_arena *arena, const char *name, orr_model **out, o
 orr_tree *orr_model_catalog(orr_arena *arena) {
     return orr_catalog_names(arena, &catalog);
 }
-
-orr_tree *orr_model_fields(orr_arena *arena) {
-    return orr_schema_fields(&card_schema, arena);
-}

@@ -158,7 +158,5 @@ orr_tree *orr_model_write(orr_arena *arena, const orr_model *model);
 orr_status orr_model_find(orr_arena *arena, const char *name, orr_model **out, orr_err *err);
 /* Names of the catalog, sorted, as a list of texts. */
 orr_tree *orr_model_catalog(orr_arena *arena);
-/* The table of card fields {name, type, default, unit, values, doc}, for help and schema. */
-orr_tree *orr_model_fields(orr_arena *arena);
 
 #endif

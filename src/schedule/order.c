@@ -265,7 +265,6 @@ orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
     }
     order->f_at = at.f;
     order->b_at = at.b;
-    order->w_at = at.w == NULL ? at.b : at.w;
     return ORR_OK;
 }
 

@@ -127,7 +127,7 @@ struct orr_order {
     uint32_t per_chain;    /* micro-batches of each chain */
     const uint32_t *owner; /* [chains * chain_length] chunk index (rank * vpp + chunk) */
     const orr_source *f_source, *b_source; /* per chunk */
-    const uint32_t *f_at, *b_at, *w_at;    /* [chunk * per_chain + micro-batch] op number */
+    const uint32_t *f_at, *b_at;           /* [chunk * per_chain + micro-batch] op number */
     const pair_class *pair;
     const uint32_t *pair_first; /* [pp] */
     uint32_t pairs;

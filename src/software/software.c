@@ -142,15 +142,6 @@ orr_tree *orr_software_catalog(orr_arena *arena) {
     return orr_catalog_names(arena, &catalog);
 }
 
-orr_tree *orr_software_fields(orr_arena *arena) {
-    orr_tree *out = orr_tree_new_map(arena);
-    for (size_t s = 0; s < ORR_SECTION_COUNT; s++) {
-        const char *name = s == ORR_SECTION_HEAD ? "head" : orr_software_section_names[s];
-        orr_tree_put(arena, out, name, orr_schema_fields(&orr_software_sections[s], arena));
-    }
-    return out;
-}
-
 /* What the profile states, with its evidence, in the form that the reader takes. Fields that are
  * not stated hold the defaults of the tables. */
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software) {

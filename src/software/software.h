@@ -191,8 +191,6 @@ double *orr_software_number(orr_software *software, const char *name);
 bool orr_software_is_free(const orr_software *software, const char *name, double *value);
 orr_tree *orr_software_catalog(orr_arena *arena);
 orr_tree *orr_software_write(orr_arena *arena, const orr_software *software);
-/* The tables of fields by section, for help and schema. */
-orr_tree *orr_software_fields(orr_arena *arena);
 
 /* Whether it has the schedule of the name, as in schedule.h; a profile that states none has all. */
 bool orr_software_has_schedule(const orr_software *software, const char *name);

@@ -192,15 +192,6 @@ static void software_shapes_memory_ops(void **state) {
     assert_true(orr_cost_op(table, &op).time_s < forward / 4);
 }
 
-static void tables_describe_themselves(void **state) {
-    (void)state;
-    orr_tree *tree = orr_cost_table_write(arena, table_of("h100", 8, "megatron-core"));
-    const orr_tree *gemm = orr_tree_at(orr_tree_get(tree, "gemm"), 0);
-    assert_string_equal(orr_tree_text(orr_tree_get(gemm, "fitted_on"), ""), "h100");
-    assert_true(orr_tree_int(orr_tree_get(gemm, "rows"), 0) > 1000);
-    assert_int_equal(orr_tree_size(orr_tree_get(tree, "collectives")), ORR_COLLECTIVE_COUNT);
-}
-
 /* A sweep at twice the modelled times halves what the fabric is taken to carry, for operations and
  * group sizes that were not swept too; inside a domain nothing changes. */
 static void sweeps_replace_the_fabric(void **state) {
@@ -461,7 +452,6 @@ int main(void) {
         cmocka_unit_test(collectives_know_where_a_group_lies),
         cmocka_unit_test(mesh_links_add_up),
         cmocka_unit_test(software_shapes_memory_ops),
-        cmocka_unit_test(tables_describe_themselves),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
