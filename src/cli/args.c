@@ -10,6 +10,17 @@ static orr_status usage(orr_err *err, const char *what, const char *problem, con
     return ORR_E_USAGE;
 }
 
+/* What is wrong with a flag, by the name that a command line writes. */
+static orr_status usage_of(orr_err *err, const char *key, const char *problem, const char *hint) {
+    char name[68] = "--";
+    size_t n = 2;
+    for (; *key != '\0' && n + 1 < sizeof name; key++) {
+        name[n++] = *key == '_' ? '-' : *key;
+    }
+    name[n] = '\0';
+    return usage(err, name, problem, hint);
+}
+
 const orr_tree *cli_find_command(const cli *self, const char *name) {
     for (size_t i = 0; i < orr_tree_size(self->commands); i++) {
         const orr_tree *command = orr_tree_at(self->commands, i);
@@ -175,7 +186,7 @@ static void repeat_argument(cli *self, orr_tree *args, const char *key, const ch
 static orr_status put_argument(cli *self, orr_tree *args, const char *key, const char *value,
                                orr_err *err) {
     if (orr_tree_get(args, key) != NULL) {
-        return usage(err, key, "is given twice", "");
+        return usage_of(err, key, "is given twice", "");
     }
     orr_tree_put_text(self->arena, args, key, value);
     return ORR_OK;
@@ -199,7 +210,7 @@ static orr_status command_flag(cli *self, const orr_tree *command, orr_tree *arg
             if (field == NULL) {
                 return put_argument(self, args, key, "", err);
             }
-            return usage(err, key, "needs a value", "give it as --flag VALUE or --flag=VALUE");
+            return usage_of(err, key, "needs a value", "give it as --flag VALUE or --flag=VALUE");
         }
         value = argv[++*index];
     }

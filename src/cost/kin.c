@@ -12,11 +12,10 @@ static bool is_amd(uint8_t arch) {
 /* Where an architecture stands among those of its vendor. */
 static double generation(uint8_t arch) {
     static const double GENERATION[ORR_ARCH_COUNT] = {
-        [ORR_ARCH_PASCAL] = 0, [ORR_ARCH_VOLTA] = 0.4,         [ORR_ARCH_TURING] = 0.6,
-        [ORR_ARCH_AMPERE] = 1, [ORR_ARCH_ADA] = 2,
-        [ORR_ARCH_HOPPER] = 3, [ORR_ARCH_BLACKWELL_RTX] = 3.6, [ORR_ARCH_BLACKWELL] = 4,
-        [ORR_ARCH_CDNA2] = 5,  [ORR_ARCH_CDNA3] = 6,           [ORR_ARCH_CDNA4] = 7,
-        [ORR_ARCH_OTHER] = 8,
+        [ORR_ARCH_PASCAL] = 0,          [ORR_ARCH_VOLTA] = 0.4,   [ORR_ARCH_TURING] = 0.6,
+        [ORR_ARCH_AMPERE] = 1,          [ORR_ARCH_ADA] = 2,       [ORR_ARCH_HOPPER] = 3,
+        [ORR_ARCH_BLACKWELL_RTX] = 3.6, [ORR_ARCH_BLACKWELL] = 4, [ORR_ARCH_CDNA2] = 5,
+        [ORR_ARCH_CDNA3] = 6,           [ORR_ARCH_CDNA4] = 7,     [ORR_ARCH_OTHER] = 8,
     };
     return arch < ORR_ARCH_COUNT ? GENERATION[arch] : 0;
 }

@@ -64,6 +64,12 @@ static const char *absent(const orr_cost_table *table, const orr_op *op) {
     return "";
 }
 
+/* Tables of NVIDIA's low precision time what quantises the input too (put_benchmark's schemes). */
+static bool quantises(const orr_cost_table *table, const orr_op *op) {
+    return table->accelerator->vendor == ORR_NVIDIA &&
+           (op->dtype == ORR_FP8 || op->dtype == ORR_FP8_BLOCK || op->dtype == ORR_NVFP4);
+}
+
 void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                          uint8_t how, const orr_tree *benchmark, orr_tree *out) {
     const char *alone = absent(table, op);
@@ -76,7 +82,11 @@ void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const or
                                  orr_tree_text(orr_tree_get(benchmark, "device"), ""),
                                  start_s / ORR_US);
     } else if (benchmark != NULL) {
-        alone = "milliseconds of it alone, over and over: power is limited only in long kernels";
+        alone = !quantises(table, op)
+                    ? "milliseconds of it alone, over and over: power is limited only in long "
+                      "kernels"
+                    : "the product and what quantises its input, which a step counts apart, alone "
+                      "and over and over";
     }
     orr_tree *states = orr_tree_put(arena, out, "states", orr_tree_new_map(arena));
     orr_tree_put_text(arena, states, "training", training(arena, table, op, how));

@@ -33,15 +33,22 @@ static void add_states(orr_page *page, const orr_tree *result) {
     orr_page_add(page, "\n  %-14s %s\n", "", text(result, "states.benchmark"));
 }
 
+/* Three digits, whole numbers from a hundred on. */
+static const char *digits(orr_page *page, double value) {
+    return orr_arena_format(page->arena, value >= 99.95 ? "%.0f" : "%.3g", value);
+}
+
 static void add_rates(orr_page *page, const orr_tree *result) {
     if (real(result, "flops_per_s") > 0) {
-        orr_page_add(page, "  %-14s %.0f TFLOP/s, %.0f %% of the roof\n", "rate",
-                     real(result, "flops_per_s") / 1e12, 100 * real(result, "roof.frac"));
+        orr_page_add(page, "  %-14s %s TFLOP/s, %s %% of the roof\n", "rate",
+                     digits(page, real(result, "flops_per_s") / 1e12),
+                     digits(page, 100 * real(result, "roof.frac")));
     } else {
         double Bps = real(result, "bytes_per_s") + real(result, "bus_bytes_per_s");
-        orr_page_add(page, "  %-14s %.0f GB/s%s, %.0f %% of the roof\n", "rate", Bps / 1e9,
+        orr_page_add(page, "  %-14s %s GB/s%s, %s %% of the roof\n", "rate",
+                     digits(page, Bps / 1e9),
                      real(result, "bus_bytes_per_s") > 0 ? " on the bus" : "",
-                     100 * real(result, "roof.frac"));
+                     digits(page, 100 * real(result, "roof.frac")));
     }
 }
 
