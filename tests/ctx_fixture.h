@@ -2,23 +2,30 @@
 #ifndef ORR_TESTS_CTX_FIXTURE_H
 #define ORR_TESTS_CTX_FIXTURE_H
 
+#include "arena_fixture.h"
 #include "orrery/orrery.h"
 
 static orr_ctx *ctx;
-static orr_arena *arena;
 
 static inline int open_ctx(void **state) {
-    (void)state;
     orr_err err = {0};
-    arena = orr_arena_new();
+    (void)open_arena(state);
     return orr_ctx_new(NULL, &ctx, &err) == ORR_OK ? 0 : 1;
 }
 
 static inline int close_ctx(void **state) {
-    (void)state;
     orr_ctx_free(ctx);
-    orr_arena_free(arena);
-    return 0;
+    return close_arena(state);
+}
+
+/* The answer of a command that must not fail. */
+static inline orr_tree *call(const char *command, orr_tree *args) {
+    orr_tree *result = NULL;
+    orr_err err = {0};
+    if (orr_call(ctx, command, args, arena, &result, &err) != ORR_OK) {
+        fail_msg("%s: %s (%s)", command, err.message, err.hint);
+    }
+    return result;
 }
 
 #endif

@@ -47,8 +47,6 @@ orr_status orr_belt_project(const orr_oracle *oracle, orr_arena *arena, const or
 /* {id, plan, legal, fits, tokens_per_s_per_gpu, interval_90, step_time_s, memory, p_oom,
  * bottlenecks[3], rules, error}, what does not apply left out. */
 orr_tree *orr_belt_row(orr_arena *arena, const orr_tree *overrides, const orr_belt_plan *plan);
-/* The identifier of resolved inputs, the `inputs` of an envelope. */
-void orr_belt_id(orr_arena *arena, const orr_tree *inputs, char out[ORR_BELT_ID_BYTES]);
 
 /* ---- tools; each fills `out`, a map ----------------------------------------------------------
  */

@@ -7,8 +7,6 @@
 
 /* To so many decimal digits: readers of rows need no more. */
 double belt_round(double value, int digits);
-/* "gemm_s" -> "gemm". */
-const char *belt_slice_name(orr_arena *arena, const char *key);
 /* ORR_E_CANCELLED when the oracle's owner says so. */
 orr_status belt_progress(const orr_oracle *oracle, const char *what, double done, double total,
                          orr_err *err);

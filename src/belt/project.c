@@ -37,7 +37,8 @@ orr_tree *orr_belt_merge_nulls(orr_arena *arena, const orr_tree *under, const or
     return out;
 }
 
-void orr_belt_id(orr_arena *arena, const orr_tree *inputs, char out[ORR_BELT_ID_BYTES]) {
+/* The identifier of resolved inputs, the `inputs` of an envelope. */
+static void id_of(orr_arena *arena, const orr_tree *inputs, char out[ORR_BELT_ID_BYTES]) {
     const char *text = orr_write_json(arena, inputs, false);
     (void)snprintf(out, ORR_BELT_ID_BYTES, "%016llx",
                    (unsigned long long)orr_hash(text, strlen(text)));
@@ -50,7 +51,7 @@ static double real_at(const orr_tree *map, const char *path, double otherwise) {
 static void read_envelope(orr_arena *arena, const orr_tree *envelope, orr_belt_plan *out) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     const orr_tree *interval = orr_tree_get(result, "interval_90");
-    orr_belt_id(arena, orr_tree_get(envelope, "inputs"), out->id);
+    id_of(arena, orr_tree_get(envelope, "inputs"), out->id);
     out->readable = true;
     out->envelope = envelope;
     out->legal = orr_tree_bool(orr_tree_path(result, "verdict.legal"), false) &&
@@ -91,6 +92,14 @@ orr_status orr_belt_project(const orr_oracle *oracle, orr_arena *arena, const or
 
 enum { BOTTLENECKS = 3 };
 
+/* "gemm_s" -> "gemm". */
+static const char *slice_name(orr_arena *arena, const char *key) {
+    size_t length = strlen(key);
+    return length > 2 && strcmp(key + length - 2, "_s") == 0
+               ? orr_arena_copy(arena, key, length - 2)
+               : key;
+}
+
 static void put_bottlenecks(orr_arena *arena, orr_tree *row, const orr_belt_plan *plan) {
     const orr_tree *breakdown = orr_tree_path(plan->envelope, "result.breakdown");
     orr_tree *list = orr_tree_put(arena, row, "bottlenecks", orr_tree_new_list(arena));
@@ -111,8 +120,7 @@ static void put_bottlenecks(orr_arena *arena, orr_tree *row, const orr_belt_plan
         taken |= (uint64_t)1 << largest;
         double value_s = orr_tree_real(orr_tree_at(breakdown, largest), 0);
         orr_tree *one = orr_tree_push(arena, list, orr_tree_new_map(arena));
-        orr_tree_put_text(arena, one, "what",
-                          belt_slice_name(arena, orr_tree_key(breakdown, largest)));
+        orr_tree_put_text(arena, one, "what", slice_name(arena, orr_tree_key(breakdown, largest)));
         orr_tree_put_real(arena, one, "share", belt_round(value_s / plan->step_s, 3));
     }
 }
@@ -176,13 +184,6 @@ double belt_round(double value, int digits) {
         return value;
     }
     return (double)(int64_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5) / scale;
-}
-
-const char *belt_slice_name(orr_arena *arena, const char *key) {
-    size_t length = strlen(key);
-    return length > 2 && strcmp(key + length - 2, "_s") == 0
-               ? orr_arena_copy(arena, key, length - 2)
-               : key;
 }
 
 orr_status belt_progress(const orr_oracle *oracle, const char *what, double done, double total,

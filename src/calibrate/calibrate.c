@@ -32,7 +32,7 @@ static void put_unit(orr_arena *arena, orr_tree *map, const char *key, double va
     orr_tree_put_text(arena, map, key, orr_arena_format(arena, "%s%s", number, unit));
 }
 
-void orr_put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds) {
+static void put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds) {
     put_unit(arena, map, key, seconds * 1e6, "us");
 }
 
@@ -84,7 +84,7 @@ void orr_put_parameters(orr_arena *arena, orr_tree *map, const orr_fit_task *tas
         const void *place = (const char *)constants + task->parameter[i].offset;
         double value = *(const double *)place;
         if (ends_in(name, "_s")) {
-            orr_put_seconds(arena, map, orr_arena_copy(arena, name, strlen(name) - 2), value);
+            put_seconds(arena, map, orr_arena_copy(arena, name, strlen(name) - 2), value);
         } else if (ends_in(name, "_Bps")) {
             orr_put_rate(arena, map, orr_arena_copy(arena, name, strlen(name) - 4), value);
         } else {
@@ -106,7 +106,7 @@ void orr_put_surface(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
 
 /* ---- bins ----------------------------------------------------------------------------------- */
 
-orr_bins *orr_bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes) {
+static orr_bins *bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes) {
     orr_bins *bins = ORR_NEW(arena, orr_bins);
     bins->arena = arena;
     bins->names = names;
@@ -209,8 +209,7 @@ orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
     orr_tree *fits = orr_tree_put(arena, out, "fits", orr_tree_new_list(arena));
     *file = out;
     const orr_fit_class *class_fit = FITS[rows.class];
-    return fit_class(class_fit, &rows, orr_bins_new(arena, names, class_fit->sample_bytes), fits,
-                     err);
+    return fit_class(class_fit, &rows, bins_new(arena, names, class_fit->sample_bytes), fits, err);
 }
 
 /* ---- parts ---------------------------------------------------------------------------------- */

@@ -22,7 +22,6 @@ typedef struct orr_bins {
     orr_bin bin[ORR_MAX_BINS];
 } orr_bins;
 
-orr_bins *orr_bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes);
 /* NULL when the device is unknown or there are too many bins. Texts are copied. */
 orr_bin *orr_bin_of(orr_bins *bins, const char *device, const char *kernel, const char *scheme,
                     const char *source, uint32_t flag);
@@ -42,7 +41,6 @@ extern const orr_fit_class orr_fit_gemm, orr_fit_attention, orr_fit_memops, orr_
     orr_fit_exchange, orr_fit_collectives;
 
 /* Numbers as people write them, with six digits and a unit. */
-void orr_put_seconds(orr_arena *arena, orr_tree *map, const char *key, double seconds);
 void orr_put_rate(orr_arena *arena, orr_tree *map, const char *key, double Bps);
 void orr_put_number(orr_arena *arena, orr_tree *map, const char *key, double value);
 /* error_small, error_training, mape_all, mape_training, bias. */

@@ -15,7 +15,8 @@ static bool ends_with(const char *text, const char *tail) {
     return a >= b && strcmp(text + a - b, tail) == 0;
 }
 
-bool orr_catalog_is_path(const char *name) {
+/* A name that is meant as a file: contains '/' or ends in .json, .yaml or .yml. */
+static bool is_path(const char *name) {
     return strchr(name, '/') != NULL || ends_with(name, ".json") || ends_with(name, ".yaml") ||
            ends_with(name, ".yml");
 }
@@ -117,7 +118,7 @@ static orr_status fail_unknown(orr_arena *arena, const orr_catalog *catalog, con
 
 orr_status orr_catalog_find(orr_arena *arena, const orr_catalog *catalog, const char *name,
                             orr_tree **file, const char **stem, orr_err *err) {
-    if (orr_catalog_is_path(name)) {
+    if (is_path(name)) {
         *stem = path_stem(arena, name);
         return orr_doc_read_file(arena, name, file, err);
     }

@@ -14,9 +14,6 @@ typedef struct orr_catalog {
     const char *what;   /* in messages, such as "model" */
 } orr_catalog;
 
-/* A name that is meant as a file: contains '/' or ends in .json, .yaml or .yml. */
-bool orr_catalog_is_path(const char *name);
-
 /* The parsed file of a catalog name, an alias (case and separators ignored in both) or a path.
  * *stem is the canonical name: the file's without folder and ending. Unknown names are ORR_E_NAME
  * with the nearest one. */

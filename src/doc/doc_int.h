@@ -36,9 +36,6 @@ struct orr_tree {
     } as;
 };
 
-/* The same as orr_tree_get with a key that need not be terminated. */
-orr_tree *orr_tree_find(const orr_tree *map, const char *key, size_t length);
-
 /* A readable text without its byte order mark, or why it cannot be one: too long, not
  * UTF-8, with a NUL. */
 orr_status orr_doc_check_text(const char *name, const char **text, size_t *length, orr_err *err);
@@ -51,8 +48,6 @@ size_t orr_utf8_prefix(const char *text, size_t length);
  * `unit` NULL takes a plain number or one with a decimal or binary prefix. */
 bool orr_quantity_parse(const char *text, const char *unit, double *out);
 
-/* Whether a number lies in the field's range (both limits 0: not negative; max 0: no maximum). */
-bool orr_field_in_range(const orr_field *field, double value);
 size_t orr_field_value_count(const orr_field *field);
 /* Stores a node, which is not null, into the field's member of target. On failure returns a code
  * ("wrong_type", "out_of_range", "unknown_value") and fills err; NULL when stored. */

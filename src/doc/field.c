@@ -51,7 +51,8 @@ static bool has_maximum(const orr_field *field) {
     return field->max != 0 || field->min < 0;
 }
 
-bool orr_field_in_range(const orr_field *field, double value) {
+/* Whether a number lies in the field's range (both limits 0: not negative; max 0: no maximum). */
+static bool in_range(const orr_field *field, double value) {
     return value >= field->min && (!has_maximum(field) || value <= field->max);
 }
 
@@ -117,7 +118,7 @@ static const char *store_real(const orr_field *field, orr_arena *arena, const or
                                    field->unit == NULL ? "" : field->unit, example_of(field->unit));
         return wrong_type(field, arena, node, expected, err);
     }
-    if (!orr_field_in_range(field, value)) {
+    if (!in_range(field, value)) {
         return out_of_range(field, arena, node, err);
     }
     memcpy(member, &value, sizeof value);
@@ -154,7 +155,7 @@ static const char *store_integer(const orr_field *field, orr_arena *arena, const
                                    : orr_arena_format(arena, "a whole number of %s", field->unit);
         return wrong_type(field, arena, node, expected, err);
     }
-    if (value < 0 || !orr_field_in_range(field, (double)value)) {
+    if (value < 0 || !in_range(field, (double)value)) {
         return out_of_range(field, arena, node, err);
     }
     if (field->type == ORR_FIELD_U64) {

@@ -85,7 +85,8 @@ static tree_entry *find_entry(const orr_tree *map, const char *key, size_t lengt
     return NULL;
 }
 
-orr_tree *orr_tree_find(const orr_tree *map, const char *key, size_t length) {
+/* The same as orr_tree_get with a key that need not be terminated. */
+static orr_tree *find(const orr_tree *map, const char *key, size_t length) {
     if (map == NULL || map->kind != ORR_TREE_MAP || memchr(key, 0, length) != NULL) {
         return NULL;
     }
@@ -94,7 +95,7 @@ orr_tree *orr_tree_find(const orr_tree *map, const char *key, size_t length) {
 }
 
 const orr_tree *orr_tree_get(const orr_tree *map, const char *key) {
-    return orr_tree_find(map, key, strlen(key));
+    return find(map, key, strlen(key));
 }
 
 /* An item of a list by a decimal number: the step "3" of "stages.3.bytes". */
@@ -114,7 +115,7 @@ const orr_tree *orr_tree_path(const orr_tree *map, const char *dotted) {
     for (const char *step = dotted;;) {
         size_t length = strcspn(step, ".");
         node = orr_tree_kind_of(node) == ORR_TREE_LIST ? item_at(node, step, length)
-                                                       : orr_tree_find(node, step, length);
+                                                       : find(node, step, length);
         if (node == NULL || step[length] == '\0') {
             return node;
         }

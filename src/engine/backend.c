@@ -7,7 +7,8 @@
 #include "base/os_run.h"
 #include "engine/engine.h"
 
-const char *orr_backend_fault(const orr_backend *backend) {
+/* What is wrong with a table of functions; NULL: nothing. */
+static const char *fault_of(const orr_backend *backend) {
     if (backend == NULL) {
         return "gives no table of functions";
     }
@@ -42,7 +43,7 @@ orr_status orr_backend_find(orr_arena *arena, const char *name, const orr_backen
     orr_backend_entry_fn entry = NULL;
     memcpy(&entry, &symbol, sizeof entry); /* POSIX: a symbol may be a function */
     const orr_backend *backend = entry();
-    const char *fault = orr_backend_fault(backend);
+    const char *fault = fault_of(backend);
     if (fault != NULL) {
         return orr_fail(err, ORR_E_CONFLICT, "the back end %s %s (%u, expected %u)", module, fault,
                         backend == NULL ? 0 : backend->abi, ORR_BACKEND_ABI);

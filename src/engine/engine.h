@@ -48,8 +48,6 @@ uint32_t orr_closing_ops(const orr_program *program, uint32_t rank, orr_op ops[8
  * ORR_E_CONFLICT when it is of another version or lacks a function. */
 orr_status orr_backend_find(orr_arena *arena, const char *name, const orr_backend **out,
                             orr_err *err);
-/* What is wrong with a table of functions; NULL: nothing. */
-const char *orr_backend_fault(const orr_backend *backend);
 extern const orr_backend orr_backend_null, orr_backend_replay;
 
 /* ---- measuring ------------------------------------------------------------------------------ */

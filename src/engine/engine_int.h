@@ -39,15 +39,9 @@ typedef struct orr_measurer {
 
 void orr_note_begin(const orr_measurer *m, const char *what);
 void orr_note_gap(const orr_measurer *m, const char *what, const char *why);
-void orr_note_record(const orr_measurer *m, uint32_t index, const orr_evidence_key *key,
-                     double *sample_s, uint32_t count);
 
-/* One op, alone: seconds, by the back end's clock or the host's. */
-int orr_run_timed(orr_measurer *m, void *job, double *time_s);
 /* An op of a program as a back end takes it; bytes of eager norms by the software. */
 orr_backend_op orr_backend_op_of(const orr_cluster *cluster, const orr_op *op);
-/* The evidence key of what a back end ran. */
-orr_evidence_key orr_backend_key(const orr_backend_op *op);
 /* "ran out of memory" ...: a sentence for a status that is not OK. */
 const char *orr_backend_reason(int status, const orr_backend_message *message);
 bool orr_backend_fatal(int status);

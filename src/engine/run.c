@@ -35,8 +35,8 @@ double orr_sample_median(double *sample, uint32_t count) {
     return count % 2 != 0 ? sample[count / 2] : (sample[count / 2 - 1] + sample[count / 2]) / 2;
 }
 
-void orr_note_record(const orr_measurer *m, uint32_t index, const orr_evidence_key *key,
-                     double *sample_s, uint32_t count) {
+static void note_record(const orr_measurer *m, uint32_t index, const orr_evidence_key *key,
+                        double *sample_s, uint32_t count) {
     static const double NORMAL = 1.4826; /* of the median deviation, for one standard deviation */
     orr_note note = {.kind = ORR_NOTE_RECORD, .index = index};
     double off[MAX_REPEATS];
@@ -71,7 +71,8 @@ orr_backend_op orr_backend_op_of(const orr_cluster *cluster, const orr_op *op) {
     return out;
 }
 
-orr_evidence_key orr_backend_key(const orr_backend_op *op) {
+/* The evidence key of what a back end ran. */
+static orr_evidence_key key_of(const orr_backend_op *op) {
     orr_evidence_key key;
     memset(&key, 0, sizeof key);
     key.kind = op->kind;
@@ -93,7 +94,7 @@ orr_evidence_key orr_backend_key(const orr_backend_op *op) {
 
 orr_evidence_key orr_measure_key(const orr_cluster *cluster, const orr_op *op) {
     orr_backend_op one = orr_backend_op_of(cluster, op);
-    return orr_backend_key(&one);
+    return key_of(&one);
 }
 
 const char *orr_backend_reason(int status, const orr_backend_message *message) {
@@ -116,7 +117,8 @@ bool orr_backend_fatal(int status) {
            status != ORR_BACKEND_NO_MEMORY;
 }
 
-int orr_run_timed(orr_measurer *m, void *job, double *time_s) {
+/* One op, alone: seconds, by the back end's clock or the host's. */
+static int run_timed(orr_measurer *m, void *job, double *time_s) {
     double device_s = 0, start_s = orr_os_clock_s();
     int status = m->backend->run(m->self, job, &device_s, &m->message);
     double host_s = orr_os_clock_s() - start_s;
@@ -144,7 +146,7 @@ static const char *out_of_scope(const orr_measurer *m, const orr_backend_op *op)
 }
 
 static int prepare(orr_measurer *m, timed *one) {
-    orr_evidence_key key = orr_backend_key(&one->op);
+    orr_evidence_key key = key_of(&one->op);
     one->what = orr_evidence_shape_text(m->arena, &key);
     const char *why = out_of_scope(m, &one->op);
     int status = ORR_BACKEND_OK;
@@ -179,7 +181,7 @@ static int pass(orr_measurer *m, timed *list, uint32_t count, int round) {
         }
         double time_s = 0;
         if (status == ORR_BACKEND_OK) {
-            status = orr_run_timed(m, list[i].job, &time_s);
+            status = run_timed(m, list[i].job, &time_s);
         }
         if (status == ORR_BACKEND_OK && round >= 0) {
             list[i].sample_s[round] = time_s;
@@ -196,9 +198,9 @@ static void report(const orr_measurer *m, timed *list, uint32_t count, uint32_t 
     double sorted[MAX_REPEATS];
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].sample_s != NULL) {
-            orr_evidence_key key = orr_backend_key(&list[i].op);
+            orr_evidence_key key = key_of(&list[i].op);
             memcpy(sorted, list[i].sample_s, samples * sizeof *sorted);
-            orr_note_record(m, list[i].index, &key, sorted, samples);
+            note_record(m, list[i].index, &key, sorted, samples);
         }
     }
 }

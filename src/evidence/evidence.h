@@ -168,7 +168,6 @@ orr_tree *orr_evidence_write_record(orr_arena *arena, const orr_evidence_record 
  * software and the records as they stand. Files of before this have "xxh3:", over the records. */
 const char *orr_evidence_hash(orr_arena *arena, const char *device, const char *software,
                               const orr_tree *records);
-const char *orr_evidence_records_hash(orr_arena *arena, const orr_tree *records);
 /* A set as a summary: files, what was taken and left out, records by kind. */
 orr_tree *orr_evidence_describe(orr_arena *arena, const orr_evidence *evidence);
 const char *orr_evidence_kind_name(uint8_t kind);

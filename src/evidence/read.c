@@ -190,7 +190,7 @@ static const char *hash_of(orr_arena *arena, const char *scheme, const orr_tree 
                             (unsigned long long)orr_hash(text, strlen(text)));
 }
 
-const char *orr_evidence_records_hash(orr_arena *arena, const orr_tree *records) {
+static const char *records_hash(orr_arena *arena, const orr_tree *records) {
     return hash_of(arena, "xxh3", records);
 }
 
@@ -214,7 +214,7 @@ static orr_status check_hash(orr_arena *arena, const header *h, orr_span span, o
     }
     bool whole = strncmp(h->hash, "xxh3:", 5) != 0;
     const char *own = whole ? orr_evidence_hash(arena, device_name(h), h->software, h->records)
-                            : orr_evidence_records_hash(arena, h->records);
+                            : records_hash(arena, h->records);
     if (strcmp(own, h->hash) != 0) {
         orr_status status =
             orr_fail_at(err, ORR_E_CONFLICT, span,

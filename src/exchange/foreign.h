@@ -77,7 +77,6 @@ int64_t orr_foreign_product(const int64_t *factors, size_t count);
 /* Low-rank adapters: key "lora". rank: a number; targets: a list or words of module names, may be
  * null. A rank that is no number is asked for. */
 void orr_foreign_lora(importer *im, const orr_tree *rank, const orr_tree *targets, uint32_t line);
-bool orr_lora_target_known(const char *name);
 /* A model by its id on a hub, "org/Name": the name is what catalogs know. */
 void orr_foreign_model_id(importer *im, const char *id, uint32_t line);
 

@@ -3,37 +3,7 @@
 
 #include "exchange/foreign.h"
 
-void orr_foreign_lora(importer *im, const orr_tree *rank, const orr_tree *targets, uint32_t line) {
-    orr_tree *lora = orr_tree_new_map(im->arena);
-    int64_t number = orr_tree_int(rank, 0);
-    if (number < 1 && orr_tree_kind_of(rank) == ORR_TREE_TEXT) {
-        (void)orr_parse_int(orr_tree_text(rank, ""), &number);
-    }
-    if (number < 1 || number > 1 << 16) {
-        orr_import_ask(im, line, "lora", "the rank of the adapters is not known; give --lora");
-        return;
-    }
-    orr_tree_put_int(im->arena, lora, "rank", number);
-    const char *text = orr_tree_text(targets, "");
-    if (orr_tree_kind_of(targets) == ORR_TREE_LIST) {
-        orr_tree *list = orr_tree_put(im->arena, lora, "targets", orr_tree_new_list(im->arena));
-        for (size_t i = 0; i < orr_tree_size(targets); i++) {
-            const char *one = orr_tree_text(orr_tree_at(targets, i), "");
-            bool known = orr_lora_target_known(one);
-            if (known) {
-                orr_tree_push(im->arena, list, orr_tree_new_text(im->arena, one));
-            } else {
-                orr_import_unknown(im, one, line, true, "no adapter of this name is modelled");
-            }
-        }
-    } else if (text[0] != '\0') {
-        orr_tree_put_text(im->arena, lora, "targets",
-                          strcmp(text, "all") == 0 ? "all-linear" : text);
-    }
-    orr_import_put(im, "lora", lora, line);
-}
-
-bool orr_lora_target_known(const char *name) {
+static bool is_target(const char *name) {
     static const char *const names[] = {"q",
                                         "k",
                                         "v",
@@ -79,4 +49,34 @@ bool orr_lora_target_known(const char *name) {
         }
     }
     return false;
+}
+
+void orr_foreign_lora(importer *im, const orr_tree *rank, const orr_tree *targets, uint32_t line) {
+    orr_tree *lora = orr_tree_new_map(im->arena);
+    int64_t number = orr_tree_int(rank, 0);
+    if (number < 1 && orr_tree_kind_of(rank) == ORR_TREE_TEXT) {
+        (void)orr_parse_int(orr_tree_text(rank, ""), &number);
+    }
+    if (number < 1 || number > 1 << 16) {
+        orr_import_ask(im, line, "lora", "the rank of the adapters is not known; give --lora");
+        return;
+    }
+    orr_tree_put_int(im->arena, lora, "rank", number);
+    const char *text = orr_tree_text(targets, "");
+    if (orr_tree_kind_of(targets) == ORR_TREE_LIST) {
+        orr_tree *list = orr_tree_put(im->arena, lora, "targets", orr_tree_new_list(im->arena));
+        for (size_t i = 0; i < orr_tree_size(targets); i++) {
+            const char *one = orr_tree_text(orr_tree_at(targets, i), "");
+            bool known = is_target(one);
+            if (known) {
+                orr_tree_push(im->arena, list, orr_tree_new_text(im->arena, one));
+            } else {
+                orr_import_unknown(im, one, line, true, "no adapter of this name is modelled");
+            }
+        }
+    } else if (text[0] != '\0') {
+        orr_tree_put_text(im->arena, lora, "targets",
+                          strcmp(text, "all") == 0 ? "all-linear" : text);
+    }
+    orr_import_put(im, "lora", lora, line);
 }

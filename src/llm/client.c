@@ -30,7 +30,8 @@ void orr_llm_client_open(orr_llm_client *client, const orr_llm_endpoint *endpoin
     client->spent.dollars_known = endpoint->price_in >= 0 && endpoint->price_out >= 0;
 }
 
-const char *orr_llm_redact(orr_arena *arena, const char *text, const char *key) {
+/* text without the key. */
+static const char *redact(orr_arena *arena, const char *text, const char *key) {
     if (key == NULL || key[0] == '\0' || strstr(text, key) == NULL) {
         return text;
     }
@@ -45,7 +46,7 @@ const char *orr_llm_redact(orr_arena *arena, const char *text, const char *key) 
 
 static void say(orr_llm_client *client, orr_arena *arena, const char *text) {
     (void)snprintf(client->why, sizeof client->why, "%s",
-                   orr_llm_redact(arena, text, client->endpoint.key));
+                   redact(arena, text, client->endpoint.key));
     for (char *p = client->why; *p != '\0'; p++) {
         *p = (unsigned char)*p < ' ' ? ' ' : *p;
     }
@@ -53,7 +54,8 @@ static void say(orr_llm_client *client, orr_arena *arena, const char *text) {
 
 /* ---- budget --------------------------------------------------------------------------------- */
 
-const char *orr_llm_limit_reached(const orr_llm_client *client) {
+/* Which limit is reached; NULL when none is. */
+static const char *limit_reached(const orr_llm_client *client) {
     const orr_llm_limits *limits = &client->limits;
     const orr_llm_spent *spent = &client->spent;
     int64_t tokens = spent->usage.in + spent->usage.out;
@@ -359,7 +361,7 @@ static bool try_once(orr_llm_client *client, orr_arena *arena, const char *body,
     }
     const orr_tree *answer = body_of(&a);
     if (answer == NULL && !go_on(&a)) {
-        const char *limit = orr_llm_limit_reached(client);
+        const char *limit = limit_reached(client);
         say(client, arena, limit != NULL ? limit : "cancelled");
         *failure = limit != NULL ? ORR_LLM_BUDGET : ORR_LLM_CANCELLED;
         return true;
@@ -394,7 +396,7 @@ orr_llm_failure orr_llm_send(orr_llm_client *client, orr_arena *arena,
                              const orr_llm_request *request, orr_llm_reply *out) {
     *out = (orr_llm_reply){.text = ""};
     client->why[0] = '\0';
-    const char *limit = orr_llm_limit_reached(client);
+    const char *limit = limit_reached(client);
     if (limit != NULL) {
         say(client, arena, limit);
         return ORR_LLM_BUDGET;

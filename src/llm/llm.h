@@ -203,14 +203,10 @@ void orr_llm_client_open(orr_llm_client *client, const orr_llm_endpoint *endpoin
  * has. */
 orr_llm_failure orr_llm_send(orr_llm_client *client, orr_arena *arena,
                              const orr_llm_request *request, orr_llm_reply *out);
-/* Which limit is reached; NULL when none is. */
-const char *orr_llm_limit_reached(const orr_llm_client *client);
 
 /* Seconds to wait that an answer's headers ask for; negative when they say nothing usable. */
 double orr_llm_retry_after_s(const orr_tree *headers, int64_t unix_s, double most_s);
 /* Seconds until a rate limit's window opens again, when nothing remains of it; else 0. */
 double orr_llm_pace_s(const orr_tree *headers, int64_t unix_s);
-/* text without the key. */
-const char *orr_llm_redact(orr_arena *arena, const char *text, const char *key);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool orr_memory_same_chunks(const orr_weighed *w, uint32_t a, uint32_t b) {
+static bool same_chunks(const orr_weighed *w, uint32_t a, uint32_t b) {
     uint32_t vpp = w->plan->pipe.vpp;
     return memcmp(&w->program->chunk[a * vpp], &w->program->chunk[b * vpp], vpp) == 0;
 }
@@ -19,7 +19,7 @@ void orr_memory_evaluate(const orr_program *program, orr_arena *arena, bool all_
     orr_static fixed;
     for (uint32_t rank = 0; rank < pp; rank++) {
         /* Only the first rank's buffers have buckets; else equal chunks weigh the same. */
-        if (rank <= 1 || !orr_memory_same_chunks(&w, rank, rank - 1)) {
+        if (rank <= 1 || !same_chunks(&w, rank, rank - 1)) {
             orr_memory_static(&w, rank, &fixed);
         }
         orr_peak peak;

@@ -111,8 +111,6 @@ void orr_memory_weigh_kept(orr_weighed *weighed);
 void orr_memory_weigh_instants(const orr_weighed *weighed);
 /* From the memo, which must be there. */
 const orr_object_bytes *orr_memory_object(const orr_weighed *weighed, const orr_object *object);
-/* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
-uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers);
 /* Layers of a part whose tensors the device holds between forward and backward. While layers run
  * one more of those that go to the host is there, coming or going (`moving`). */
 typedef struct orr_kept_layers {
@@ -183,8 +181,6 @@ typedef struct orr_peak {
 } orr_peak;
 void orr_memory_peak(const orr_weighed *weighed, uint32_t rank, const orr_static *fixed,
                      orr_peak *out);
-
-bool orr_memory_same_chunks(const orr_weighed *weighed, uint32_t a, uint32_t b);
 
 /* ---- fold.c: ranks and live vectors that weigh the same, for searches --------------------------
  */

@@ -13,7 +13,8 @@ double orr_memory_rounded(double bytes) {
     return bytes < 0x1p53 ? (double)orr_round_up_u64((uint64_t)bytes, ROUND_BYTES) : bytes;
 }
 
-uint32_t orr_memory_inputs(const orr_plan *plan, uint32_t layers) {
+/* Checkpoint inputs that `layers` checkpointed layers keep: one a layer, or one a unit. */
+static uint32_t checkpoint_inputs(const orr_plan *plan, uint32_t layers) {
     bool units = plan->recompute.kind == ORR_RECOMPUTE_UNIFORM && plan->recompute.layers > 1;
     return units ? (uint32_t)orr_div_up_u64(layers, plan->recompute.layers) : layers;
 }
@@ -31,7 +32,7 @@ orr_kept_layers orr_memory_kept_layers(const orr_plan *plan, const orr_chunk *ch
     away -= moving && away > 0;
     uint32_t whole = orr_min_u32(away, p->checkpointed);
     return (orr_kept_layers){.plain = p->count - p->checkpointed - (away - whole),
-                             .inputs = orr_memory_inputs(plan, p->checkpointed - whole),
+                             .inputs = checkpoint_inputs(plan, p->checkpointed - whole),
                              .away = away};
 }
 

@@ -257,8 +257,8 @@ static void copy_scalars(const card *c, orr_model *model) {
     model->assumed = c->assumed;
 }
 
-orr_status orr_model_read_card(orr_arena *arena, const orr_tree *file, const char *fallback_name,
-                               orr_model **out, orr_err *err) {
+static orr_status read_card(orr_arena *arena, const orr_tree *file, const char *fallback_name,
+                            orr_model **out, orr_err *err) {
     const orr_tree *map = NULL;
     ORR_TRY(orr_catalog_derive(arena, &catalog, file, &map, err));
     card c;
@@ -374,7 +374,7 @@ orr_status orr_model_read(orr_arena *arena, const orr_tree *file, const char *fa
     bool hf =
         orr_tree_get(file, "model_type") != NULL || orr_tree_get(file, "architectures") != NULL;
     return hf ? orr_model_read_hf(arena, file, fallback_name, out, err)
-              : orr_model_read_card(arena, file, fallback_name, out, err);
+              : read_card(arena, file, fallback_name, out, err);
 }
 
 orr_status orr_model_find(orr_arena *arena, const char *name, orr_model **out, orr_err *err) {

@@ -41,8 +41,6 @@ orr_status orr_key_flag(const orr_tree *map, const char *const *keys, uint8_t *v
 orr_status orr_activation_parse(const orr_tree *node, uint8_t *activation, uint8_t *gated,
                                 orr_err *err);
 
-orr_status orr_model_read_card(orr_arena *arena, const orr_tree *file, const char *fallback_name,
-                               orr_model **out, orr_err *err);
 orr_status orr_model_read_hf(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                              orr_model **out, orr_err *err);
 

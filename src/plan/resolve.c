@@ -9,7 +9,7 @@ bool orr_resolve_stated(const resolver *r, plan_key key) {
     return (r->seen >> key & 1) != 0;
 }
 
-orr_span orr_resolve_span(const resolver *r, plan_key key) {
+static orr_span span_of(const resolver *r, plan_key key) {
     const orr_tree *node = orr_tree_get(r->map, orr_plan_key_name(key));
     return orr_tree_span(node != NULL ? node : r->map);
 }
@@ -27,7 +27,7 @@ void orr_resolve_problem(resolver *r, orr_status status, plan_key key, const cha
     va_list args;
     va_start(args, format);
     orr_err err = {0};
-    (void)orr_fail_at(&err, status, orr_resolve_span(r, key), "%s",
+    (void)orr_fail_at(&err, status, span_of(r, key), "%s",
                       orr_arena_vformat(r->arena, format, args));
     va_end(args);
     if (hint != NULL) {
@@ -37,7 +37,7 @@ void orr_resolve_problem(resolver *r, orr_status status, plan_key key, const cha
 }
 
 void orr_resolve_foreign(resolver *r, plan_key key, orr_err *err) {
-    orr_span span = orr_resolve_span(r, key);
+    orr_span span = span_of(r, key);
     if (err->line == 0 && err->file[0] == '\0' && span.line != 0) {
         orr_err placed = {0};
         (void)orr_fail_at(&placed, err->status, span, "%s", err->message);

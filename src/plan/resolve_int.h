@@ -25,7 +25,6 @@ typedef struct resolver {
 } resolver;
 
 bool orr_resolve_stated(const resolver *r, plan_key key);
-orr_span orr_resolve_span(const resolver *r, plan_key key);
 /* Problems are collected, placed at their key. */
 void orr_resolve_problem(resolver *r, orr_status status, plan_key key, const char *hint,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));

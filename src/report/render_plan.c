@@ -40,7 +40,7 @@ static const char *machine(const orr_tree *inputs) {
     return "GPU";
 }
 
-void orr_render_inputs(orr_page *page, const orr_tree *envelope) {
+static void render_inputs(orr_page *page, const orr_tree *envelope) {
     const orr_tree *inputs = orr_tree_get(envelope, "inputs");
     const orr_tree *model = orr_tree_get(inputs, "model");
     const char *name =
@@ -140,7 +140,7 @@ static verdict_words words_of(const orr_tree *verdict) {
     return (verdict_words){"✗", "x", "OUT OF MEMORY", INK_BAD};
 }
 
-void orr_render_verdict(orr_page *page, const orr_tree *envelope) {
+static void render_verdict(orr_page *page, const orr_tree *envelope) {
     const orr_tree *verdict = orr_tree_path(envelope, "result.verdict");
     const orr_tree *memory = orr_tree_path(envelope, "result.memory");
     verdict_words words = words_of(verdict);
@@ -268,7 +268,7 @@ static void add_rank_bar(orr_page *page, const orr_tree *rank, double scale, uin
     }
 }
 
-void orr_render_memory_bars(orr_page *page, const orr_tree *memory) {
+static void render_memory_bars(orr_page *page, const orr_tree *memory) {
     const orr_tree *ranks = orr_tree_get(memory, "ranks");
     double capacity = real(memory, "capacity_bytes"), scale = capacity;
     size_t count = orr_tree_size(ranks);
@@ -430,8 +430,8 @@ static void add_replay(orr_page *page, const orr_tree *replay) {
 
 void orr_render_project(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
-    orr_render_inputs(page, envelope);
-    orr_render_verdict(page, envelope);
+    render_inputs(page, envelope);
+    render_verdict(page, envelope);
     if (orr_tree_get(result, "step_time_s") != NULL) {
         add_headline(page, result);
         add_anchor(page, orr_tree_get(result, "anchor"));
@@ -443,7 +443,7 @@ void orr_render_project(orr_page *page, const orr_tree *envelope) {
         orr_render_against(page, orr_tree_get(result, "against"));
         orr_render_training(page, orr_tree_get(result, "training"));
         orr_render_evidence(page, orr_tree_get(result, "evidence"));
-        orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+        render_memory_bars(page, orr_tree_get(result, "memory"));
         add_advice(page, orr_tree_get(result, "advice"));
     }
     orr_render_assumptions(page, envelope);
@@ -461,11 +461,11 @@ static void add_findings(orr_page *page, const orr_tree *list) {
 
 void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
-    orr_render_inputs(page, envelope);
-    orr_render_verdict(page, envelope);
+    render_inputs(page, envelope);
+    render_verdict(page, envelope);
     orr_render_against(page, orr_tree_get(result, "against"));
     add_findings(page, orr_tree_get(result, "findings"));
-    orr_render_memory_bars(page, orr_tree_get(result, "memory"));
+    render_memory_bars(page, orr_tree_get(result, "memory"));
     add_advice(page, orr_tree_get(result, "advice"));
     add_ledger(page, orr_tree_get(result, "ledger"));
     for (size_t i = 0; i < orr_tree_size(orr_tree_get(result, "ledgers")); i++) {

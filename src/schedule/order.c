@@ -46,7 +46,7 @@ static uint32_t position_of(uint8_t place, uint32_t pp, uint32_t rank, uint32_t 
     return 0;
 }
 
-void orr_order_place(orr_arena *arena, orr_order *order) {
+static void place_chunks(orr_arena *arena, orr_order *order) {
     const orr_schedule_spec *s = &order->view.spec;
     bool two_way = order->facts.place == PLACE_TWO_WAY;
     uint32_t chunks = s->pp * s->vpp;
@@ -68,7 +68,9 @@ void orr_order_place(orr_arena *arena, orr_order *order) {
     order->owner = owner;
 }
 
-uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position) {
+/* hop class (index + 1) of the edge between `position` and the next one of a chain; 0 when both are
+ * on one rank */
+static uint16_t hop_of(const orr_order *order, uint32_t chain, uint32_t position) {
     uint32_t pp = order->view.spec.pp, vpp = order->view.spec.vpp;
     const uint32_t *owner = order->owner + chain * order->view.chain_length;
     uint32_t a = owner[position] / vpp, b = owner[position + 1] / vpp;
@@ -79,7 +81,8 @@ uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position
     return (uint16_t)(1 + (wraps ? a : orr_min_u32(a, b)));
 }
 
-void orr_order_sources(orr_arena *arena, orr_order *order) {
+/* once placed */
+static void find_sources(orr_arena *arena, orr_order *order) {
     const orr_order_view *v = &order->view;
     uint32_t chunks = v->spec.pp * v->spec.vpp, length = v->chain_length;
     orr_source *f = ORR_NEW_ARRAY(arena, orr_source, chunks),
@@ -91,12 +94,12 @@ void orr_order_sources(orr_arena *arena, orr_order *order) {
         if (position > 0) {
             uint32_t from = owner[position - 1];
             f[i] = (orr_source){from * order->per_chain, (uint16_t)(from / v->spec.vpp),
-                                orr_order_hop(order, chain, position - 1)};
+                                hop_of(order, chain, position - 1)};
         }
         if (position + 1 < length) {
             uint32_t from = owner[position + 1];
             b[i] = (orr_source){from * order->per_chain, (uint16_t)(from / v->spec.vpp),
-                                orr_order_hop(order, chain, position)};
+                                hop_of(order, chain, position)};
         }
     }
     order->f_source = f;
@@ -241,7 +244,7 @@ static orr_status missing(const orr_order *order, const uint32_t *at, const char
 
 /* The forward that a pair also needs on its own rank is checked like that of a plain backward: a
  * pair of one micro-batch's own forward and backward is refused by `*f >= number`. */
-orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err) {
+static orr_status index_ops(orr_arena *arena, orr_order *order, orr_err *err) {
     const orr_order_view *v = &order->view;
     uint32_t slots = v->spec.pp * v->spec.vpp * order->per_chain;
     op_index at = {.f = ORR_NEW_ARRAY(arena, uint32_t, slots),
@@ -333,8 +336,8 @@ orr_status orr_order_late(const orr_order *order, const orr_compiled **out, orr_
 }
 
 orr_status orr_order_finish(orr_arena *arena, orr_order *order, orr_err *err) {
-    orr_order_sources(arena, order);
-    ORR_TRY(orr_order_index(arena, order, err));
+    find_sources(arena, order);
+    ORR_TRY(index_ops(arena, order, err));
     collect_pairs(arena, order);
     orr_p2p_mode p2p = (orr_p2p_mode)order->view.spec.p2p;
     if (p2p == ORR_P2P_ASYNC || order->view.spec.pp == 1) {
@@ -358,7 +361,7 @@ orr_status orr_order_build_run(orr_arena *arena, const orr_schedule_spec *spec, 
     order->left_out = left_out;
     order->facts = *orr_schedule_facts((orr_schedule_kind)spec->kind);
     order->view.split_backward = order->facts.split;
-    orr_order_place(arena, order);
+    place_chunks(arena, order);
 
     const orr_schedule_spec *s = &order->view.spec;
     uint32_t kinds = order->facts.split ? 3 : 2;

@@ -157,10 +157,6 @@ static inline double orr_order_real(const orr_durations *d, int64_t ps) {
 orr_durations orr_order_mean_times(orr_arena *work, const orr_durations *d, uint32_t pp,
                                    uint32_t vpp);
 
-/* hop class (index + 1) of the edge between `position` and the next one of a chain; 0 when both are
- * on one rank */
-uint16_t orr_order_hop(const orr_order *order, uint32_t chain, uint32_t position);
-
 uint32_t orr_order_pair_class(const orr_order *order, uint32_t rank, const orr_sched_op *op);
 static inline uint32_t orr_order_class(const orr_order *order, uint32_t rank,
                                        const orr_sched_op *op) {
@@ -181,9 +177,6 @@ orr_status orr_order_build_run(orr_arena *arena, const orr_schedule_spec *spec, 
 /* The order with all its ops; a brief one is built anew in `arena`. */
 orr_status orr_order_whole(const orr_order *order, orr_arena *arena, const orr_order **out,
                            orr_err *err);
-void orr_order_place(orr_arena *arena, orr_order *order);
-void orr_order_sources(orr_arena *arena, orr_order *order); /* once placed */
-orr_status orr_order_index(orr_arena *arena, orr_order *order, orr_err *err);
 orr_status orr_order_nodes(orr_arena *arena, const orr_order *order, node_lists *out, orr_err *err);
 /* ORR_E_INTERNAL when micro-batches are left out and the rest has no period to repeat for them. */
 orr_status orr_order_compile(orr_arena *arena, const orr_order *order, const node_lists *lists,

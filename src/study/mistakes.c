@@ -34,12 +34,14 @@ bool orr_verdict_states_recompute(const orr_verdict *verdict) {
            row->resolved->plan.recompute.kind != ORR_RECOMPUTE_UNKNOWN;
 }
 
-bool orr_verdict_is_wrong(const orr_verdict *verdict) {
+/* A run called out of memory, or a failure called fitting. */
+static bool is_wrong(const orr_verdict *verdict) {
     return verdict->given && (verdict->failed ? verdict->outcome == ORR_OUTCOME_FITS
                                               : verdict->outcome == ORR_OUTCOME_OOM);
 }
 
-double orr_verdict_clearance(const orr_verdict *verdict) {
+/* How far need lies on the wrong side of the line, as a share of the line. */
+static double clearance_of(const orr_verdict *verdict) {
     double line = LINE_FRAC * verdict->memory.capacity_bytes;
     return line > 0 ? fabs(verdict->memory.worst.need_bytes / line - 1) : 0;
 }
@@ -99,7 +101,7 @@ orr_status orr_study_mistakes(orr_engine *engine, orr_arena *arena, const orr_ve
     *out = orr_tree_new_list(arena);
     for (uint32_t i = 0; i < count; i++) {
         const orr_verdict *v = &all[i];
-        if (!orr_verdict_is_wrong(v) || orr_verdict_clearance(v) <= CLEARANCE_FRAC) {
+        if (!is_wrong(v) || clearance_of(v) <= CLEARANCE_FRAC) {
             continue;
         }
         orr_tree *map = orr_tree_push(arena, *out, orr_tree_new_map(arena));
@@ -109,7 +111,7 @@ orr_status orr_study_mistakes(orr_engine *engine, orr_arena *arena, const orr_ve
         orr_tree_put_bool(arena, map, "states_recompute", orr_verdict_states_recompute(v));
         orr_tree_put_real(arena, map, "need_gib", v->memory.worst.need_bytes / ORR_GIB);
         orr_tree_put_real(arena, map, "line_gib", LINE_FRAC * v->memory.capacity_bytes / ORR_GIB);
-        orr_tree_put_real(arena, map, "clearance_frac", orr_verdict_clearance(v));
+        orr_tree_put_real(arena, map, "clearance_frac", clearance_of(v));
         orr_tree_put_text(arena, map, "cause",
                           v->failed ? cause_of_miss(arena, v) : cause_of_alarm(engine, arena, v));
     }

@@ -26,10 +26,6 @@ typedef struct orr_verdict {
 
 /* A row that says itself what it recomputes: only those bind a verdict. */
 bool orr_verdict_states_recompute(const orr_verdict *verdict);
-/* A run called out of memory, or a failure called fitting. */
-bool orr_verdict_is_wrong(const orr_verdict *verdict);
-/* How far need lies on the wrong side of the line, as a share of the line. */
-double orr_verdict_clearance(const orr_verdict *verdict);
 
 /* Every mistake with more than 5 % of clearance: list of {index, source, failed, need_gib,
  * line_gib, clearance_frac, cause}. The cause of a run that was called out of memory is the one

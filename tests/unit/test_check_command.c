@@ -14,15 +14,6 @@
 
 #include "../ctx_fixture.h"
 
-static orr_tree *check(orr_tree *args) {
-    orr_tree *result = NULL;
-    orr_err err = {0};
-    if (orr_call(ctx, "check", args, arena, &result, &err) != ORR_OK) {
-        fail_msg("%s (%s)", err.message, err.hint);
-    }
-    return result;
-}
-
 static orr_tree *check_file(const char *path, const char *key, const char *value) {
     orr_tree *args = orr_tree_new_map(arena);
     orr_tree_put_text(arena, args, "file", path);
@@ -30,7 +21,7 @@ static orr_tree *check_file(const char *path, const char *key, const char *value
     if (key != NULL) {
         orr_tree_put_text(arena, args, key, value);
     }
-    return check(args);
+    return call("check", args);
 }
 
 static bool names(const orr_tree *list, const char *key, const char *part) {
@@ -124,21 +115,21 @@ static void slow_settings_are_found_by_trying(void **state) {
     orr_tree_put_text(arena, args, "overlap", "none");
     orr_tree_put_text(arena, args, "gbs", "4"); /* a step that is short beside its reductions */
     orr_tree_put_text(arena, args, "strict", "true");
-    const orr_tree *slow = check(args);
+    const orr_tree *slow = call("check", args);
     const orr_tree *one = finding(slow, "SLOW-OVERLAP");
     assert_non_null(one);
     assert_true(orr_tree_real(orr_tree_get(one, "gain_frac"), 0) >= 0.01);
     assert_false(orr_tree_bool(orr_tree_path(slow, "result.passed"), true));
     /* the switch that it names does what it says */
     orr_tree_put_text(arena, args, "overlap", orr_tree_text(orr_tree_get(one, "value"), ""));
-    assert_null(finding(check(args), "SLOW-OVERLAP"));
+    assert_null(finding(call("check", args), "SLOW-OVERLAP"));
 }
 
 static void recompute_that_is_not_needed_is_slow(void **state) {
     (void)state;
     orr_tree *args = good_plan();
     orr_tree_put_text(arena, args, "recompute", "full");
-    const orr_tree *one = finding(check(args), "SLOW-RECOMPUTE");
+    const orr_tree *one = finding(call("check", args), "SLOW-RECOMPUTE");
     assert_non_null(one);
     assert_string_equal(orr_tree_text(orr_tree_get(one, "key"), ""), "recompute");
 }
@@ -147,7 +138,7 @@ static void without_strict_whatever_runs_passes(void **state) {
     (void)state;
     orr_tree *args = good_plan();
     orr_tree_put_text(arena, args, "overlap", "none");
-    assert_true(orr_tree_bool(orr_tree_path(check(args), "result.passed"), false));
+    assert_true(orr_tree_bool(orr_tree_path(call("check", args), "result.passed"), false));
 }
 
 int main(void) {

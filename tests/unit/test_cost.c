@@ -8,12 +8,11 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../arena_fixture.h"
 #include "base/arena.h"
 #include "base/text.h"
 #include "cost/cost.h"
 #include "doc/doc.h"
-
-static orr_arena *arena;
 
 static const orr_cost_table *table_of(const char *name, uint32_t gpus, const char *software_name) {
     orr_err err = {0};
@@ -26,18 +25,6 @@ static const orr_cost_table *table_of(const char *name, uint32_t gpus, const cha
     assert_int_equal(orr_software_find(arena, software_name, &software, &err), ORR_OK);
     assert_int_equal(orr_cost_table_new(arena, cluster, software, &table, &err), ORR_OK);
     return table;
-}
-
-static int setup(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    orr_arena_free(arena);
-    return 0;
 }
 
 static orr_op gemm_op(uint64_t m, uint64_t n, uint64_t k, orr_dtype dtype) {
@@ -453,5 +440,5 @@ int main(void) {
         cmocka_unit_test(mesh_links_add_up),
         cmocka_unit_test(software_shapes_memory_ops),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_arena, close_arena);
 }

@@ -24,15 +24,6 @@ static orr_tree *plan_of(const char *const (*keys)[2]) {
     return args;
 }
 
-static orr_tree *call(const char *command, orr_tree *args) {
-    orr_tree *result = NULL;
-    orr_err err = {0};
-    if (orr_call(ctx, command, args, arena, &result, &err) != ORR_OK) {
-        fail_msg("%s: %s (%s)", command, err.message, err.hint);
-    }
-    return result;
-}
-
 static const char *at(const orr_tree *result, const char *path) {
     const orr_tree *node = orr_tree_path(result, path);
     return node == NULL ? "none" : orr_write_json(arena, node, false);

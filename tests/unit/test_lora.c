@@ -7,31 +7,13 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../linker_fixture.h"
 #include "doc/doc.h"
 #include "orrery/orrery.h"
 #include "program/program.h"
 
-static orr_arena *arena;
-static orr_linker *linker;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    linker = orr_linker_new();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    orr_linker_free(linker);
-    orr_arena_free(arena);
-    return 0;
-}
-
 static orr_status try(const char *text, orr_resolved *out, orr_err *err) {
-    orr_tree *keys;
-    assert_int_equal(orr_yaml_read(arena, "plan.yaml", text, strlen(text), &keys, err), ORR_OK);
-    return orr_plan_resolve(arena, keys, out, err);
+    return orr_plan_resolve(arena, read_keys(text), out, err);
 }
 
 static orr_resolved resolve(const char *model, const char *more) {
@@ -243,5 +225,5 @@ int main(void) {
         cmocka_unit_test(quantised_weights_are_written_out_before_use),
         cmocka_unit_test(nonsense_is_said_to_be),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_linker, close_linker);
 }

@@ -8,27 +8,11 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../linker_fixture.h"
 #include "doc/doc.h"
 #include "memory/memory.h"
 #include "orrery/orrery.h"
 #include "program/program.h"
-
-static orr_arena *arena;
-static orr_linker *linker;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    linker = orr_linker_new();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    orr_linker_free(linker);
-    orr_arena_free(arena);
-    return 0;
-}
 
 enum { MOST_STAGES = 64 };
 
@@ -58,23 +42,14 @@ static uint64_t digest_op(uint64_t digest, const orr_op *op) {
     return digest;
 }
 
-static orr_tree *keys_of(const char *text) {
-    orr_tree *tree = NULL;
-    orr_err err = {0};
-    if (orr_yaml_read(arena, "plan.yaml", text, strlen(text), &tree, &err) != ORR_OK) {
-        fail_msg("%s\n%s", text, err.message);
-    }
-    return tree;
-}
-
 /* An option wins over what the base says. */
 static facts facts_of(const char *keys, const char *option) {
-    orr_tree *tree = keys_of(keys);
+    orr_tree *tree = read_keys(keys);
     orr_resolved r;
     orr_program program;
     orr_err err = {0};
     if (option != NULL) {
-        tree = orr_plan_merge(arena, tree, keys_of(option));
+        tree = orr_plan_merge(arena, tree, read_keys(option));
     }
     if (orr_plan_resolve(arena, tree, &r, &err) != ORR_OK ||
         orr_link(linker, arena, &r, NULL, &program, &err) != ORR_OK) {
@@ -215,5 +190,5 @@ int main(void) {
         cmocka_unit_test(each_option_changes_what_it_should),
         cmocka_unit_test(a_second_word_means_the_same),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_linker, close_linker);
 }

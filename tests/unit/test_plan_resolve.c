@@ -8,32 +8,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../linker_fixture.h"
 #include "doc/doc.h"
 #include "orrery/orrery.h"
 #include "plan/plan.h"
-
-static orr_arena *arena;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    orr_arena_free(arena);
-    return 0;
-}
-
-static orr_tree *read_keys(const char *text) {
-    orr_tree *keys;
-    orr_err err = {0};
-    if (orr_yaml_read(arena, "plan.yaml", text, strlen(text), &keys, &err) != ORR_OK) {
-        fail_msg("%s: %s", text, err.message);
-    }
-    return keys;
-}
 
 static orr_resolved resolve(const char *text) {
     orr_resolved r;
@@ -411,20 +389,23 @@ static void every_key_is_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(counts_follow_from_each_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rank_orders_move_stages_and_replicas, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_default_is_written_down, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_stated_wins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schedules_imply_chunks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(known_plans_are_legal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(recipes_keep_fp8_weights, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bad_keys_are_explained, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(all_problems_come_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_null_err_is_fine, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(written_plans_resolve_to_the_same, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(merged_keys_do_not_contradict, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(attention_falls_back_where_no_kernel_is, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_key_is_described, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(counts_follow_from_each_other, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(rank_orders_move_stages_and_replicas, open_linker,
+                                        close_linker),
+        cmocka_unit_test_setup_teardown(every_default_is_written_down, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(what_is_stated_wins, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(schedules_imply_chunks, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(known_plans_are_legal, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(recipes_keep_fp8_weights, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(bad_keys_are_explained, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(all_problems_come_at_once, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(a_null_err_is_fine, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(written_plans_resolve_to_the_same, open_linker,
+                                        close_linker),
+        cmocka_unit_test_setup_teardown(merged_keys_do_not_contradict, open_linker, close_linker),
+        cmocka_unit_test_setup_teardown(attention_falls_back_where_no_kernel_is, open_linker,
+                                        close_linker),
+        cmocka_unit_test_setup_teardown(every_key_is_described, open_linker, close_linker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

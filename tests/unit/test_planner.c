@@ -9,21 +9,19 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../ctx_fixture.h"
 #include "agent/planner.h"
-#include "base/arena.h"
 #include "base/rng.h"
 #include "doc/doc.h"
 
-static orr_ctx *ctx;
-
-static orr_status ask(void *user, const char *command, const orr_tree *args, orr_arena *arena,
+static orr_status ask(void *user, const char *command, const orr_tree *args, orr_arena *into,
                       orr_tree **result, orr_err *err) {
     (void)user;
-    return orr_call(ctx, command, args, arena, result, err);
+    return orr_call(ctx, command, args, into, result, err);
 }
 static const orr_oracle oracle = {.call = ask};
 
-static orr_tree *read(orr_arena *arena, const char *text) {
+static orr_tree *read(const char *text) {
     orr_tree *tree = NULL;
     orr_err err = {0};
     assert_int_equal(orr_yaml_read(arena, "text", text, strlen(text), &tree, &err), ORR_OK);
@@ -74,14 +72,13 @@ static const scenario scenarios[] = {
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 /* What the device would show for a plan, with a measurement's noise. */
-static double truth(orr_arena *arena, const scenario *s, const orr_tree *base,
-                    const orr_tree *plan) {
+static double truth(const scenario *s, const orr_tree *base, const orr_tree *plan) {
     orr_belt_plan own, real;
     orr_err err = {0};
     assert_int_equal(orr_belt_project(&oracle, arena, base, plan, &own, &err), ORR_OK);
     assert_true(own.legal);
     const orr_tree *inputs = orr_tree_get(own.envelope, "inputs");
-    orr_tree *changed = orr_belt_merge(arena, plan, read(arena, s->truth));
+    orr_tree *changed = orr_belt_merge(arena, plan, read(s->truth));
     if (s->lost != NULL) {
         orr_tree_put_text(arena, changed, "overlap", "dp");
     }
@@ -103,15 +100,15 @@ typedef struct world {
     double real[ORR_PLANNER_MAX], best;
 } world;
 
-static world open_world(orr_arena *arena, const scenario *s) {
+static world open_world(const scenario *s) {
     world w = {.planner = (orr_planner *)orr_arena_alloc(arena, sizeof(orr_planner))};
     orr_err err = {0};
-    const orr_tree *base = read(arena, s->base);
-    assert_int_equal(
-        orr_planner_open(&oracle, arena, base, read(arena, s->plans), 7, w.planner, &err), ORR_OK);
+    const orr_tree *base = read(s->base);
+    assert_int_equal(orr_planner_open(&oracle, arena, base, read(s->plans), 7, w.planner, &err),
+                     ORR_OK);
     assert_true(w.planner->count >= 6);
     for (uint32_t c = 0; c < w.planner->count; c++) {
-        w.real[c] = truth(arena, s, base, w.planner->overrides[c]);
+        w.real[c] = truth(s, base, w.planner->overrides[c]);
         w.best = w.real[c] > w.best ? w.real[c] : w.best;
     }
     return w;
@@ -162,8 +159,7 @@ static void the_planner_finds_what_the_projection_got_wrong(void **state) {
     double planned_sum = 0, random_sum = 0, blind_sum = 0;
     uint32_t found = 0, flips = 0;
     for (size_t i = 0; i < SCENARIOS; i++) {
-        orr_arena *arena = orr_arena_new();
-        world w = open_world(arena, &scenarios[i]);
+        world w = open_world(&scenarios[i]);
         uint32_t measured = 0;
         double blind = regret(&w, w.planner);
         double planned = with_planner(&w, &measured), by_chance = at_random(&w);
@@ -176,7 +172,6 @@ static void the_planner_finds_what_the_projection_got_wrong(void **state) {
         blind_sum += blind;
         found += planned < 0.01;
         flips += blind > 0.01;
-        orr_arena_free(arena);
     }
     assert_true(flips >= 5); /* these worlds do contradict the projection */
     assert_true(planned_sum < random_sum);
@@ -186,8 +181,7 @@ static void the_planner_finds_what_the_projection_got_wrong(void **state) {
 
 static void nothing_is_worth_measuring_when_all_is_known(void **state) {
     (void)state;
-    orr_arena *arena = orr_arena_new();
-    world w = open_world(arena, &scenarios[3]);
+    world w = open_world(&scenarios[3]);
     for (uint32_t c = 0; c < w.planner->count; c++) {
         orr_planner_observe(w.planner, c, w.real[c]);
     }
@@ -201,13 +195,11 @@ static void nothing_is_worth_measuring_when_all_is_known(void **state) {
         double ratio = view.expected[c] / w.real[c];
         assert_true(ratio > 0.9 && ratio < 1.1);
     }
-    orr_arena_free(arena);
 }
 
 static void beliefs_follow_what_was_seen(void **state) {
     (void)state;
-    orr_arena *arena = orr_arena_new();
-    world w = open_world(arena, &scenarios[0]);
+    world w = open_world(&scenarios[0]);
     orr_planner_view before, after;
     orr_planner_look(w.planner, &before);
     uint32_t doubt = 0;
@@ -224,13 +216,11 @@ static void beliefs_follow_what_was_seen(void **state) {
         sum += after.p_best[c];
     }
     assert_true(sum > 0.999 && sum < 1.001);
-    orr_arena_free(arena);
 }
 
 static void budgets_and_failures_count(void **state) {
     (void)state;
-    orr_arena *arena = orr_arena_new();
-    world w = open_world(arena, &scenarios[4]);
+    world w = open_world(&scenarios[4]);
     assert_int_equal(orr_planner_next(w.planner, 1).candidate, UINT32_MAX); /* one second */
     orr_planner_view view;
     orr_planner_look(w.planner, &view);
@@ -242,23 +232,9 @@ static void budgets_and_failures_count(void **state) {
     /* The same seed, the same worlds. */
     orr_planner *again = (orr_planner *)orr_arena_alloc(arena, sizeof *again);
     orr_err err = {0};
-    assert_int_equal(orr_planner_open(&oracle, arena, read(arena, moe_base), read(arena, moe_plans),
-                                      7, again, &err),
-                     ORR_OK);
+    assert_int_equal(
+        orr_planner_open(&oracle, arena, read(moe_base), read(moe_plans), 7, again, &err), ORR_OK);
     assert_memory_equal(again->mean, w.planner->mean, sizeof again->mean);
-    orr_arena_free(arena);
-}
-
-static int open_ctx(void **state) {
-    orr_err err = {0};
-    (void)state;
-    return orr_ctx_new(NULL, &ctx, &err) == ORR_OK ? 0 : 1;
-}
-
-static int close_ctx(void **state) {
-    (void)state;
-    orr_ctx_free(ctx);
-    return 0;
 }
 
 int main(void) {

@@ -7,18 +7,16 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../ctx_fixture.h"
 #include "agent/agent.h"
-#include "base/arena.h"
 
-static orr_ctx *ctx;
-
-static orr_status ask(void *user, const char *command, const orr_tree *args, orr_arena *arena,
+static orr_status ask(void *user, const char *command, const orr_tree *args, orr_arena *into,
                       orr_tree **result, orr_err *err) {
     (void)user;
-    return orr_call(ctx, command, args, arena, result, err);
+    return orr_call(ctx, command, args, into, result, err);
 }
 
-static const orr_llm_tool *tools_of(orr_arena *arena, uint32_t *count) {
+static const orr_llm_tool *tools_of(uint32_t *count) {
     const orr_oracle oracle = {.call = ask};
     const orr_llm_tool *tools = NULL;
     orr_belt_axis axis[ORR_BELT_MAX_AXES];
@@ -38,9 +36,8 @@ static const orr_llm_tool *tools_of(orr_arena *arena, uint32_t *count) {
 
 static void names_in_backticks_are_tools(void **state) {
     (void)state;
-    orr_arena *arena = orr_arena_new();
     uint32_t count = 0, found = 0;
-    const orr_llm_tool *tools = tools_of(arena, &count);
+    const orr_llm_tool *tools = tools_of(&count);
     const char *prompt = orr_agent_prompt(arena, "investigator.md");
     assert_non_null(prompt);
     assert_true(strlen(prompt) < 3000);
@@ -60,14 +57,12 @@ static void names_in_backticks_are_tools(void **state) {
     assert_true(found >= 8);
     const char *limit = orr_arena_format(arena, "up to %d plans", ORR_BELT_MAX_PLANS);
     assert_non_null(strstr(prompt, limit));
-    orr_arena_free(arena);
 }
 
 static void schemas_are_closed_and_short(void **state) {
     (void)state;
-    orr_arena *arena = orr_arena_new();
     uint32_t count = 0;
-    const orr_llm_tool *tools = tools_of(arena, &count);
+    const orr_llm_tool *tools = tools_of(&count);
     assert_int_equal(count, 13);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(strlen(tools[i].name) <= 64);
@@ -78,7 +73,6 @@ static void schemas_are_closed_and_short(void **state) {
         assert_int_equal(orr_tree_size(orr_tree_get(strict, "required")),
                          orr_tree_size(orr_tree_get(strict, "properties")));
     }
-    orr_arena_free(arena);
 }
 
 /* Plan keys that the experts' prompts list, against the schema of project. */
@@ -86,7 +80,6 @@ static void keys_in_expert_prompts_exist(void **state) {
     (void)state;
     static const char *const prompts[] = {"expert_memory.md", "expert_communication.md",
                                           "expert_pipeline.md"};
-    orr_arena *arena = orr_arena_new();
     orr_tree *args = orr_tree_new_map(arena), *schema = NULL;
     orr_err err = {0};
     orr_tree_put_text(arena, args, "name", "project");
@@ -108,7 +101,7 @@ static void keys_in_expert_prompts_exist(void **state) {
     }
     /* Every role that can be asked has a prompt, and no other. */
     uint32_t count = 0;
-    const orr_llm_tool *tools = tools_of(arena, &count);
+    const orr_llm_tool *tools = tools_of(&count);
     const orr_tree *roles = NULL;
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(tools[i].name, "ask_expert") == 0) {
@@ -122,19 +115,6 @@ static void keys_in_expert_prompts_exist(void **state) {
                                                      orr_tree_text(orr_tree_at(roles, i), ""))));
     }
     assert_null(orr_agent_prompt(arena, "no-such-file.md"));
-    orr_arena_free(arena);
-}
-
-static int open_ctx(void **state) {
-    orr_err err = {0};
-    (void)state;
-    return orr_ctx_new(NULL, &ctx, &err) == ORR_OK ? 0 : 1;
-}
-
-static int close_ctx(void **state) {
-    (void)state;
-    orr_ctx_free(ctx);
-    return 0;
 }
 
 int main(void) {

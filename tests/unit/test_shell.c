@@ -6,23 +6,12 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../arena_fixture.h"
 #include "base/arena.h"
 #include "base/text.h"
 #include "exchange/shell.h"
 
-static orr_arena *arena;
 static const orr_shell_options named = {.name = "t.sh"};
-
-static int setup(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    return 0;
-}
-static int teardown(void **state) {
-    (void)state;
-    orr_arena_free(arena);
-    return 0;
-}
 
 static orr_shell read_text(const char *text) {
     orr_shell shell;
@@ -292,16 +281,18 @@ static void patterns_match(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(scripts_expand_as_a_shell_would, setup, teardown),
-        cmocka_unit_test_setup_teardown(words_know_their_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(undecided_commands_say_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(given_variables_stand_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(sourced_files_come_from_the_caller, setup, teardown),
-        cmocka_unit_test_setup_teardown(variables_are_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(broken_text_is_refused_with_its_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(growth_and_depth_are_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(marks_cannot_be_forged, setup, teardown),
-        cmocka_unit_test_setup_teardown(patterns_match, setup, teardown),
+        cmocka_unit_test_setup_teardown(scripts_expand_as_a_shell_would, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(words_know_their_line, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(undecided_commands_say_so, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(given_variables_stand_first, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(sourced_files_come_from_the_caller, open_arena,
+                                        close_arena),
+        cmocka_unit_test_setup_teardown(variables_are_kept, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(broken_text_is_refused_with_its_line, open_arena,
+                                        close_arena),
+        cmocka_unit_test_setup_teardown(growth_and_depth_are_bounded, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(marks_cannot_be_forged, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(patterns_match, open_arena, close_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

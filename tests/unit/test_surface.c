@@ -7,22 +7,10 @@
 
 #include <cmocka.h>
 
+#include "../arena_fixture.h"
 #include "base/arena.h"
 #include "base/rng.h"
 #include "calibrate/surface.h"
-
-static orr_arena *arena;
-
-static int make(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    return 0;
-}
-static int drop(void **state) {
-    (void)state;
-    orr_arena_free(arena);
-    return 0;
-}
 
 static bool near(double a, double b, double by) {
     return fabs(a - b) <= by;
@@ -120,9 +108,9 @@ static void nonsense_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_fit_recovers_what_is_smooth, make, drop),
-        cmocka_unit_test_setup_teardown(text_comes_back, make, drop),
-        cmocka_unit_test_setup_teardown(nonsense_is_refused, make, drop),
+        cmocka_unit_test_setup_teardown(a_fit_recovers_what_is_smooth, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(text_comes_back, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(nonsense_is_refused, open_arena, close_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
