@@ -222,9 +222,10 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
     ORR_TRY(orr_cost_op_write(job->arena, table, &op, &job->result, err));
     const char *provenance = orr_tree_text(orr_tree_get(job->result, "provenance"), "");
     if (op.kind == ORR_OP_ATTENTION && orr_dtype_bytes(dtype) != 2 &&
-        strcmp(provenance, "measured") != 0) {
+        strcmp(provenance, "measured") != 0 && orr_tree_get(job->result, "low_precision") == NULL) {
         orr_job_warn(job, "dtype_not_modelled", "dtype",
-                     "attention in %s is priced as in 16 bits: there is no model of it",
+                     "attention in %s is priced as in 16 bits: no table measures it on this "
+                     "architecture",
                      orr_dtype_name(dtype));
     }
     if (which == ORR_COST_DISPATCH || which == ORR_COST_COMBINE) {

@@ -240,9 +240,27 @@ static bool is_superseded(const orr_tree *fits, const orr_tree *record) {
     return false;
 }
 
+/* A library's kernels of a device that are measured in 8 bits, and those in 16 beside them: what
+ * the former are worth. */
+static bool has_low_precision(const orr_tree *fits, const orr_tree *record) {
+    for (size_t i = 0; i < orr_tree_size(fits); i++) {
+        const orr_tree *other = orr_tree_at(fits, i);
+        const char *scheme = text_at(other, "scheme");
+        bool low = strcmp(scheme, "fp8") == 0 || strcmp(scheme, "mxfp8") == 0;
+        if (low && strcmp(text_at(other, "device"), text_at(record, "device")) == 0 &&
+            strcmp(text_at(other, "kernel"), text_at(record, "kernel")) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool needed_by_steps(const orr_tree *fits, const char *class, const orr_tree *record) {
     if (strcmp(class, "gemm") == 0) {
         return strcmp(text_at(record, "scheme"), "bf16") == 0;
+    }
+    if (strcmp(class, "attention") == 0) {
+        return has_low_precision(fits, record);
     }
     return strcmp(class, "collectives") == 0 && is_library(record) &&
            orr_tree_int(orr_tree_get(record, "nodes"), 1) == 1 && !is_superseded(fits, record);

@@ -144,9 +144,13 @@ static uint32_t rows_of(const orr_fit_list *list, const orr_calibration *calibra
     return rows;
 }
 
-static void mark_thin(orr_calibration *into) {
+/* whole: all files are read; else attention's is a part, which tells nothing of its rows. */
+static void mark_thin(orr_calibration *into, bool whole) {
     for (size_t l = 0; l < ORR_FIT_LISTS; l++) {
         const orr_fit_list *list = &orr_fit_lists[l];
+        if (!whole && strcmp(list->class[0], "attention") == 0) {
+            continue;
+        }
         for (uint32_t i = 0; i < orr_fit_count(list, into); i++) {
             orr_fit *fit = place_of(list, into, i);
             if (rows_of(list, into, fit->device) < ORR_THIN_ROWS) {
@@ -161,7 +165,7 @@ static void mark_thin(orr_calibration *into) {
 orr_status orr_calibration_builtin(orr_arena *arena, orr_calibration **out, orr_err *err) {
     orr_calibration *calibration = ORR_NEW(arena, orr_calibration);
     ORR_TRY(add_folder(arena, "calibration/", calibration, err));
-    mark_thin(calibration);
+    mark_thin(calibration, false);
     *out = calibration;
     return ORR_OK;
 }
@@ -216,7 +220,7 @@ static void look_up_sheets(orr_arena *arena, orr_calibration *into) {
 
 orr_status orr_calibration_kernels(orr_arena *arena, orr_calibration *into, orr_err *err) {
     ORR_TRY(add_folder(arena, "calibration/kernels/", into, err));
-    mark_thin(into);
+    mark_thin(into, true);
     look_up_sheets(arena, into);
     return ORR_OK;
 }
@@ -234,7 +238,7 @@ orr_status orr_calibration_folder(orr_arena *arena, const char *folder, orr_cali
             ORR_TRY(orr_calibration_add(arena, tree, calibration, err));
         }
     }
-    mark_thin(calibration);
+    mark_thin(calibration, true);
     look_up_sheets(arena, calibration);
     *out = calibration;
     return ORR_OK;

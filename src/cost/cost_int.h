@@ -39,6 +39,13 @@ typedef struct orr_sweep {
     double relerr_frac; /* of the records around the corrected constants */
 } orr_sweep;
 
+/* What one library reaches in 8 bits and in 16, on this device or a sibling: a step's attention in
+ * 8 bits takes less than in 16 as theirs does. */
+typedef struct orr_low_attention {
+    const orr_flash_fit *low, *wide; /* NULL: not measured on the architecture */
+    bool sibling;
+} orr_low_attention;
+
 struct orr_prices_table {
     const orr_cluster *cluster;
     const orr_software *software;
@@ -49,7 +56,8 @@ struct orr_prices_table {
     orr_gemm_prices gemm[ORR_DTYPE_COUNT];
     orr_attention_constants attention;
     orr_machine attention_machine;
-    double memory_Bps[ORR_MEMOP_COUNT]; /* attained */
+    orr_low_attention low_attention[2][2]; /* of fp8 and mxfp8; forward and backward */
+    double memory_Bps[ORR_MEMOP_COUNT];    /* attained */
     orr_curve curve[ORR_COLLECTIVE_COUNT];
     orr_sweep inside[ORR_COLLECTIVE_COUNT], across[ORR_COLLECTIVE_COUNT]; /* domains */
     const orr_evidence *evidence;                                         /* NULL: models alone */
@@ -146,6 +154,13 @@ void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const or
 void orr_explain_price(orr_arena *arena, const orr_cost *cost, orr_tree *out);
 void orr_explain_products(orr_arena *arena, const orr_cost_table *table, orr_dtype dtype,
                           double time_s, double flops, double bytes, orr_tree *out);
+
+/* low_attention.c: how many times less an op takes than in 16 bits; 1 in 16 bits, and where nobody
+ * measured (*of NULL). */
+void orr_low_attention_init(struct orr_prices_table *table);
+double orr_low_attention_gain(const orr_cost_table *table, const orr_op *op,
+                              const orr_attention_shape *shape, const orr_low_attention **of);
+double orr_low_attention_error(const orr_low_attention *of);
 
 /* The shape of an attention op as its model takes it. */
 orr_attention_shape orr_attention_shape_of(const orr_op *op);

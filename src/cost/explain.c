@@ -127,8 +127,21 @@ static void put_attention(orr_arena *arena, const orr_cost_table *table, const o
     double flops = passes * 2 * shape.batch * shape.heads * shape.seq_q * keys * width;
     double bytes = passes * ELEMENT_BYTES * width * shape.batch *
                    (shape.seq_q * shape.heads + shape.seq_kv * shape.kv_heads);
-    (void)put_roof(arena, out, time_s, flops / machine->peak_flops, bytes / machine->hbm_Bps, 0);
+    const orr_low_attention *low = NULL;
+    double gain = orr_low_attention_gain(table, op, &shape, &low);
+    orr_machine units = orr_machine_of(table->accelerator, (orr_dtype)op->dtype);
+    bytes *= orr_stored_bytes((orr_dtype)op->dtype) / ELEMENT_BYTES;
+    (void)put_roof(arena, out, time_s, flops / units.peak_flops, bytes / machine->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
+    if (low != NULL) {
+        orr_tree *map = put_map(arena, out, "low_precision");
+        orr_tree_put_real(arena, map, "gain", gain);
+        orr_tree_put_text(arena, map, "kernel", low->low->kernel);
+        orr_tree_put_text(arena, map, "scheme", low->low->scheme);
+        orr_tree_put_text(arena, map, "device", low->low->fit.device);
+        orr_tree_put_int(arena, map, "rows", low->low->fit.rows);
+        orr_tree_put_real(arena, map, "error", orr_low_attention_error(low));
+    }
     orr_tree *cut = put_map(arena, out, "cut");
     double tiles = shape.batch * shape.heads * ceil(shape.seq_q / TILE_ROWS);
     orr_tree_put_int(arena, cut, "tiles", (int64_t)tiles);
@@ -289,6 +302,7 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
     } else if (op->kind == ORR_OP_ATTENTION) {
         class = ORR_KERNELS_ATTENTION;
         row.kernel = table->accelerator->vendor == ORR_AMD ? "aiter" : "cudnn";
+        row.dtype = op->dtype == ORR_FP8 || op->dtype == ORR_FP8_BLOCK ? "fp8" : row.dtype;
         row.shape.attention = (orr_attention_shape){.batch = op->shape.attention.batch,
                                                     .heads = op->shape.attention.heads,
                                                     .kv_heads = op->shape.attention.kv_heads,

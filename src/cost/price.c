@@ -73,7 +73,6 @@ static uint32_t after_ampere(uint8_t arch) {
 static void init_attention(struct orr_prices_table *table) {
     table->attention = table->arch->attention;
     table->attention.grouped_backward_frac = table->software->attention_grouped_backward_frac;
-    /* fp8 attention is priced as bf16: too few measurements say how much faster it is */
     table->attention_machine = orr_machine_of(table->accelerator, ORR_BF16);
     if (table->software->attention_efficiency_frac > 0) {
         uint32_t later = after_ampere(table->accelerator->arch);
@@ -113,6 +112,7 @@ orr_status orr_cost_table_of(orr_arena *arena, const orr_calibration *calibratio
         ORR_TRY(init_gemm(table, (orr_dtype)dtype, err));
     }
     init_attention(table);
+    orr_low_attention_init(table);
     init_memory(table);
     for (int op = 0; op < ORR_COLLECTIVE_COUNT; op++) {
         orr_curve_init(&table->curve[op], calibration, table->accelerator, (orr_collective)op);
@@ -236,9 +236,15 @@ orr_attention_shape orr_attention_shape_of(const orr_op *op) {
 static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
     orr_attention_shape shape = orr_attention_shape_of(op);
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
-    return (orr_cost){orr_attention_time_s(&table->attention, &table->attention_machine, &shape),
-                      table->arch->attention_error_frac,
-                      assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
+    const orr_low_attention *low = NULL;
+    double gain = orr_low_attention_gain(table, op, &shape, &low);
+    double time = orr_attention_time_s(&table->attention, &table->attention_machine, &shape);
+    double error = table->arch->attention_error_frac;
+    if (low != NULL) {
+        error = root_sum(error, orr_low_attention_error(low));
+        assumed = assumed || low->low->fit.rows < ORR_THIN_ROWS;
+    }
+    return (orr_cost){time / gain, error, assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
 }
 
 static orr_cost model_memory(const orr_cost_table *table, orr_memop family, double bytes,

@@ -109,6 +109,9 @@ static void put_precision(exporter *x) {
     if (orr_export_on(x, "fp8_params")) {
         orr_export_flag(x, "fp8-param-gather", true);
     }
+    if (orr_export_on(x, "fp8_attention")) {
+        orr_export_flag(x, "fp8-dot-product-attention", true);
+    }
     if (fp16 && orr_export_is(x, "grad_dtype", "fp32")) {
         orr_export_flag(x, "accumulate-allreduce-grads-in-fp32", true);
     } else if (!fp16 && orr_export_is(x, "grad_dtype", "bf16")) {

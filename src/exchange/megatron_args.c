@@ -149,6 +149,8 @@ const megatron_arg orr_megatron_args[] = {
     TEXT("fp8-recipe", "delayed", "delayed, tensorwise, mxfp8, blockwise"),
     FLAG("fp8-param-gather", "parameters stay in fp8"),
     SAME("fp8-param", "fp8-param-gather", MEGATRON_FLAG),
+    FLAG("fp8-dot-product-attention", "fused attention in fp8"),
+    FLAG("fp8-multi-head-attention", "the same, what stands around it too"),
     FLAG("first-last-layers-bf16", "!the outer layers stay in bf16"),
     TEXT("fp4-format", NULL, "e2m1; none: no fp4"),
     SAME("fp4", "fp4-format", MEGATRON_TEXT),

@@ -41,6 +41,13 @@ void orr_megatron_precision(megatron *m) {
         orr_import_put(im, "fp8_params", orr_tree_new_bool(im->arena, true),
                        orr_megatron_line(m, "fp8-param-gather"));
     }
+    const char *attention = orr_megatron_flag(m, "fp8-dot-product-attention")
+                                ? "fp8-dot-product-attention"
+                                : "fp8-multi-head-attention";
+    if (orr_megatron_flag(m, attention)) {
+        orr_import_put(im, "fp8_attention", orr_tree_new_bool(im->arena, true),
+                       orr_megatron_line(m, attention));
+    }
     /* bf16 accumulates in fp32 unless told otherwise, fp16 only when told. */
     bool aware = orr_megatron_flag(m, "use-precision-aware-optimizer");
     bool half = orr_megatron_flag(m, "grad-reduce-in-bf16") ||

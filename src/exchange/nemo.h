@@ -18,8 +18,8 @@
         QUIET(at ".num_layers_at_start_in_bf16"), QUIET(at ".num_layers_at_end_in_bf16"),          \
         QUIET(at ".fp8_margin"), QUIET(at ".fp8_interval"), QUIET(at ".fp8_amax_history_len"),     \
         QUIET(at ".fp8_amax_compute_algo"), QUIET(at ".fp8_wgrad"),                                \
-        LOST(at ".fp8_dot_product_attention", "attention in fp8"),                                 \
-        LOST(at ".fp8_multi_head_attention", "attention in fp8")
+        IS(at ".fp8_dot_product_attention", "fp8-dot-product-attention"),                          \
+        IS(at ".fp8_multi_head_attention", "fp8-multi-head-attention")
 
 /* Recipes of both: recipes/, get_mixed_precision_config, DistributedDataParallelConfig. */
 enum { ORR_NEMO_DEFAULTS = 6 };

@@ -113,6 +113,10 @@ static const orr_field fields[KEY_COUNT] = {
         "none, full, selective[:modules], block:N, uniform:N, or unknown (gives an interval); "
         "default none."),
     ENUM_KEY(KEY_ATTENTION, attention, attentions, "Attention kernel; default: the software's."),
+    KEY(KEY_FP8_ATTENTION, "fp8_attention", BOOL, fp8_attention, 0, 0, NULL, NULL,
+        "Fused attention runs in 8 bits beside low-precision matmuls (Transformer Engine's "
+        "fp8_dpa); "
+        "windowed layers stay in 16; default off."),
     ENUM_KEY(KEY_LOSS, loss, losses, "Cross-entropy kernel; default: the software's."),
     ENUM_KEY(KEY_DISPATCH, dispatch, dispatches,
              "How tokens reach their experts; default: the software's."),

@@ -50,6 +50,7 @@ typedef enum plan_key {
     KEY_P2P,
     KEY_RECOMPUTE,
     KEY_ATTENTION,
+    KEY_FP8_ATTENTION,
     KEY_LOSS,
     KEY_DISPATCH,
     KEY_OVERLAP,
@@ -88,7 +89,7 @@ typedef struct plan_keys {
     uint32_t overlap, dropout; /* bits */
     uint32_t offload_layers;
     double nic_Bps, capacity, offload_optimizer;
-    bool sp, fp8_params;
+    bool sp, fp8_params, fp8_attention;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer, graphs;
     uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype, base_dtype;

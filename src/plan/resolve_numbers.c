@@ -120,6 +120,7 @@ static void resolve_attention(resolver *r, orr_variant *v) {
                               lacks ? "no fused attention of the software's trains keys wider than "
                                       "values on this device"
                                     : "the software's default");
+    v->fp8_attention = orr_resolve_stated(r, KEY_FP8_ATTENTION) && r->keys.fp8_attention;
 }
 
 static void resolve_variant(resolver *r, orr_plan *plan) {

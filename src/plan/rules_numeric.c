@@ -162,6 +162,26 @@ static bool attention_device(const orr_resolved *r, rule_note *note) {
     return orr_rule_say(note, "there is no flash attention for %s", a->name);
 }
 
+static bool attention_low(const orr_resolved *r, rule_note *note) {
+    const orr_accelerator *a = r->cluster->accelerator;
+    uint8_t precision = r->plan.numeric.precision;
+    if (!r->plan.variant.fp8_attention) {
+        return false;
+    }
+    orr_rule_hint(note, "use fp8_attention off");
+    if (precision == ORR_PRECISION_BF16 || precision == ORR_PRECISION_FP16) {
+        return orr_rule_say(note, "fp8_attention goes with an fp8 or fp4 precision, not %s",
+                            orr_plan_value_name(KEY_PRECISION, precision));
+    }
+    if (!uses_flash(r)) {
+        return orr_rule_say(note, "only fused attention runs in fp8");
+    }
+    if (a->arch != ORR_ARCH_HOPPER && a->arch != ORR_ARCH_BLACKWELL) {
+        return orr_rule_say(note, "there is no fp8 attention to train with for %s", a->name);
+    }
+    return false;
+}
+
 /* ---- table ---------------------------------------------------------------------------------- */
 
 static const plan_rule rules[] = {
@@ -180,5 +200,7 @@ static const plan_rule rules[] = {
     {"ATTN-01", ORR_RULE_DOES_NOT_START, "flash attention has the head size", attention_head},
     {"ATTN-02", ORR_RULE_DOES_NOT_START, "flash attention exists for the accelerator",
      attention_device},
+    {"ATTN-03", ORR_RULE_DOES_NOT_START,
+     "fp8 attention is fused, beside fp8 or fp4 matmuls, on Hopper and Blackwell", attention_low},
 };
 const rule_list orr_rules_numeric = {rules, sizeof rules / sizeof *rules};

@@ -58,6 +58,36 @@ static void cp_after(orr_builder *b) {
     }
 }
 
+bool orr_low_attention(const orr_builder *b) {
+    const orr_attention *a = &b->key->layer.attention;
+    bool windowed = a->window > 0 && a->window < b->key->seq;
+    return b->key->variant.fp8_attention && b->low && !windowed &&
+           b->key->variant.attention == ORR_KERNEL_FLASH;
+}
+
+/* 4-bit recipes have 8-bit attention, as block-scaled ones have tensor-wide scales there. */
+static uint8_t core_dtype(const orr_builder *b) {
+    return !orr_low_attention(b)        ? b->wide_dtype
+           : b->gemm_dtype == ORR_MXFP8 ? (uint8_t)ORR_MXFP8
+                                        : (uint8_t)ORR_FP8;
+}
+
+/* q, k, v are quantised before the core, the output's gradient before its backward; the output and
+ * the gradients of q, k, v come back to 16 bits. */
+static void add_core_casts(orr_builder *b) {
+    static const double BYTES = 3; /* 2 read and 1 written, or the other way round */
+    const orr_sizes *z = &b->size;
+    uint64_t kv_heads = b->key->layer.attention.kind == ORR_ATTENTION_MLA ? z->heads : z->kv_heads;
+    double qkv = (double)(z->n * (z->heads * z->d + kv_heads * (z->d + z->dv)));
+    double out = (double)(z->n * z->heads * z->dv);
+    if (orr_low_attention(b)) {
+        orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_CORE, ORR_CLASS_ATTENTION, ORR_MEMOP_CAST,
+                       BYTES * (qkv + out), 2);
+        orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_CORE, ORR_CLASS_ATTENTION, ORR_MEMOP_CAST,
+                       BYTES * (qkv + out), 2);
+    }
+}
+
 static void push_fused(orr_builder *b, orr_phase phase) {
     static const double BACKWARD_FLOPS = 2.5; /* five products for two */
     const orr_attention *a = &b->key->layer.attention;
@@ -66,7 +96,7 @@ static void push_fused(orr_builder *b, orr_phase phase) {
     uint32_t heads = (uint32_t)b->size.heads, kv_heads = (uint32_t)b->size.kv_heads;
     orr_op op = {.kind = ORR_OP_ATTENTION,
                  .class = ORR_CLASS_ATTENTION,
-                 .dtype = b->wide_dtype,
+                 .dtype = core_dtype(b),
                  .causal = a->causal,
                  .name = ORR_N_CORE};
     op.shape.attention.batch = b->key->mbs;
@@ -122,6 +152,7 @@ static void add_core(orr_builder *b) {
     b->modules |= ORR_MODULE_CORE_ATTN;
     cp_before(b);
     if (b->key->variant.attention == ORR_KERNEL_FLASH) {
+        add_core_casts(b);
         push_fused(b, ORR_PHASE_FORWARD);
         push_fused(b, ORR_PHASE_INPUT_GRAD);
     } else {

@@ -113,6 +113,9 @@ typedef enum orr_adapter_kind {
 } orr_adapter_kind;
 void orr_add_adapter(orr_builder *b, uint32_t target, orr_adapter_kind kind, orr_linear l);
 bool orr_adapts(const orr_builder *b, uint32_t target);
+/* Whether the core runs in 8 bits: fused, of a low-precision plan that asks for it, without a
+ * window, for which libraries have no such kernel. */
+bool orr_low_attention(const orr_builder *b);
 
 /* Memory-bound work in a lane. */
 void orr_add_memory(orr_builder *b, orr_phase phase, uint16_t name, orr_class class,

@@ -96,19 +96,31 @@ static void keep_head_norms(orr_builder *b, views *v) {
     orr_keep(b, ORR_N_K_LN, ORR_N_T_STATS, b->size.norm_stats * k_rows, WHOLE, 0);
 }
 
+/* Bytes of q, k or v as the core's backward needs them: 8 bits with one scale; with scales of 32
+ * elements, once by rows and once by columns. */
+static uint64_t core_bytes(const orr_builder *b, uint64_t elements) {
+    if (!orr_low_attention(b)) {
+        return 2 * elements;
+    }
+    return b->gemm_dtype == ORR_MXFP8 ? 2 * orr_low_bytes(b, elements) : elements;
+}
+
 /* Fused attention copies q, k, v to its own layout and keeps the logarithms of row sums. */
 static void keep_fused(orr_builder *b) {
     const orr_sizes *z = &b->size;
     bool latent = b->key->layer.attention.kind == ORR_ATTENTION_MLA;
     uint32_t up = latent ? UP : 0, kv_heads = (uint32_t)(latent ? z->heads : z->kv_heads);
-    orr_keep(b, ORR_N_CORE, ORR_N_T_Q, 2 * z->n * z->heads * z->d, LAYER | up, 0);
-    orr_keep(b, ORR_N_CORE, ORR_N_T_K, 2 * z->n * kv_heads * z->d, WHOLE | up, 0);
-    orr_keep(b, ORR_N_CORE, ORR_N_T_V, 2 * z->n * kv_heads * z->dv, LAYER | up, 0);
+    orr_keep(b, ORR_N_CORE, ORR_N_T_Q, core_bytes(b, z->n * z->heads * z->d), LAYER | up, 0);
+    orr_keep(b, ORR_N_CORE, ORR_N_T_K, core_bytes(b, z->n * kv_heads * z->d), WHOLE | up, 0);
+    orr_keep(b, ORR_N_CORE, ORR_N_T_V, core_bytes(b, z->n * kv_heads * z->dv), LAYER | up, 0);
     if (b->key->variant.qkv_copy) {
         uint64_t widths = z->heads * z->d + z->kv_heads * (z->d + z->dv);
         orr_keep(b, ORR_N_CORE, ORR_N_T_COPY, 2 * z->n * widths, WHOLE, 0);
     }
-    orr_keep(b, ORR_N_CORE, ORR_N_T_OUT, 2 * z->n * z->heads * z->dv, LAYER | CORE, 0);
+    /* 8-bit outputs are kept as they are with delayed scales; else the kernel writes 16 bits */
+    bool delayed = orr_low_attention(b) && b->key->numeric.precision == ORR_PRECISION_FP8;
+    orr_keep(b, ORR_N_CORE, ORR_N_T_OUT, (delayed ? 1 : 2) * z->n * z->heads * z->dv, LAYER | CORE,
+             0);
     if (b->key->split.cp > 1 && b->key->split.cp_kind == ORR_CP_A2A) {
         orr_keep(b, ORR_N_CORE, ORR_N_T_COPY, 2 * z->n * z->heads * z->dv, WHOLE | CORE, 0);
     }

@@ -128,6 +128,18 @@ static void add_algorithms(orr_page *page, const orr_tree *list) {
     orr_page_add(page, orr_tree_size(list) > 1 ? "\n" : "");
 }
 
+/* What attention gains over 16 bits. */
+static void add_low_precision(orr_page *page, const orr_tree *low) {
+    if (low != NULL) {
+        orr_page_add(
+            page,
+            "  %-14s %.2f times as fast as in 16 bits: %s in %s and bf16 on %s, %.0f rows, "
+            "± %.0f %%\n",
+            "low precision", real(low, "gain"), text(low, "kernel"), text(low, "scheme"),
+            text(low, "device"), real(low, "rows"), 100 * real(low, "error"));
+    }
+}
+
 static void add_fit(orr_page *page, const orr_tree *result) {
     const orr_tree *fit = orr_tree_get(result, "fit");
     const char *device = text(fit, "device"), *kin = text(fit, "kin");
@@ -226,6 +238,7 @@ void orr_render_cost(orr_page *page, const orr_tree *envelope) {
     add_parts(page, "in turn", orr_tree_get(result, "one_after_another"));
     add_factors(page, result);
     add_algorithms(page, orr_tree_get(result, "algorithms"));
+    add_low_precision(page, orr_tree_get(result, "low_precision"));
     add_fit(page, result);
     if (orr_tree_get(result, "evidence") != NULL) {
         add_evidence(page, result);

@@ -96,7 +96,8 @@ typedef struct orr_variant {
     uint8_t fused_casts;     /* quantising is part of the kernel that makes the values */
     uint8_t expert_tp_by_width; /* expert TP cuts rows: a pass puts the pieces side by side */
     uint8_t eager_expert_bias;  /* biases of experts' outputs are weighed and added in fp32 */
-    uint8_t scattered_sums;     /* gathers of expert rows whose gradients are added one by one */
+    uint8_t fp8_attention;  /* of a plan: fused attention runs in the 8-bit format of its recipe */
+    uint8_t scattered_sums; /* gathers of expert rows whose gradients are added one by one */
 } orr_variant;
 
 /* Fields named _frac are shares, _s seconds, _bytes bytes; see the schema's docs (help software).

@@ -259,6 +259,20 @@ static void numbers_follow_their_flags(void **state) {
     }
 }
 
+static void attention_in_fp8_is_a_key(void **state) {
+    (void)state;
+    static const char *const rows[] = {"--fp8-format hybrid --fp8-dot-product-attention",
+                                       "--fp8-format hybrid --fp8-multi-head-attention",
+                                       "--fp8-format hybrid"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import = import_of(arena, "t.sh", orr_arena_format(arena, BASE "%s\n", rows[i]));
+        const orr_tree *value = orr_tree_get(import.keys, "fp8_attention");
+        assert_int_equal(orr_tree_bool(value, false), i < 2);
+        orr_arena_free(arena);
+    }
+}
+
 static void virtual_stages_come_from_either_argument(void **state) {
     (void)state;
     static const struct {
@@ -643,6 +657,7 @@ int main(void) {
         cmocka_unit_test(every_format_has_five_files),
         cmocka_unit_test(recompute_follows_its_three_arguments),
         cmocka_unit_test(numbers_follow_their_flags),
+        cmocka_unit_test(attention_in_fp8_is_a_key),
         cmocka_unit_test(virtual_stages_come_from_either_argument),
         cmocka_unit_test(the_last_of_repeated_arguments_holds),
         cmocka_unit_test(unknown_arguments_are_listed),

@@ -450,6 +450,44 @@ static void low_precision_quantises(void **state) {
     orr_arena_free(l.arena);
 }
 
+static uint64_t kept_by(const orr_object *o, const char *what) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < o->saved_count; i++) {
+        bool core = strcmp(orr_op_name(o->saved[i].module), "attn.core") == 0;
+        bytes += core && strcmp(orr_op_name(o->saved[i].name), what) == 0 ? o->saved[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* The core runs in 8 bits where it is asked for, beside low-precision products and without window;
+ * q, k, v are kept as they were quantised. */
+static void attention_runs_in_eight_bits(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_layer(4096, 32, 8, 14336), 2, 128256);
+    orr_plan *plan = &f.resolved.plan;
+    plan->variant.fp8_attention = 1;
+    uint64_t q = 4096 * 4096, windows[] = {0, 0, 0, 1024};
+    static const uint8_t precision[] = {ORR_PRECISION_BF16, ORR_PRECISION_FP8, ORR_PRECISION_FP8_MX,
+                                        ORR_PRECISION_FP8};
+    static const uint8_t dtype[] = {ORR_BF16, ORR_FP8, ORR_MXFP8, ORR_BF16};
+    for (int i = 0; i < 4; i++) {
+        plan->numeric.precision = precision[i];
+        f.kind[0].attention.window = (uint32_t)windows[i];
+        lowered l = lower_layer(plan, &f.kind[0]);
+        for (int phase = 0; phase < 2; phase++) {
+            const orr_op *core = find_op(l.object, (orr_phase)phase, ORR_OP_ATTENTION, "attn.core");
+            assert_int_equal(core->dtype, dtype[i]);
+            const orr_op *cast = find_op(l.object, (orr_phase)phase, ORR_OP_MEMORY, "attn.core");
+            assert_true((cast != NULL) == (dtype[i] != ORR_BF16));
+            assert_true(cast == NULL || cast->bytes == 3.0 * 4096 * (2 * 4096 + 2 * 1024));
+        }
+        assert_int_equal(kept_by(l.object, "q"), i == 1 ? q : i == 2 ? 2 * (q + q / 32) : 2 * q);
+        assert_int_equal(kept_by(l.object, "out"), i == 1 ? q : 2 * q);
+        orr_arena_free(l.arena);
+    }
+}
+
 static void sharded_parameters_are_gathered(void **state) {
     (void)state;
     fixture f;
@@ -566,6 +604,7 @@ int main(void) {
         cmocka_unit_test(shared_experts_run_beside),
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),
+        cmocka_unit_test(attention_runs_in_eight_bits),
         cmocka_unit_test(sharded_parameters_are_gathered),
         cmocka_unit_test(head_reduces_three_values_a_token),
         cmocka_unit_test(parallel_blocks_share),

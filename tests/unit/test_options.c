@@ -131,6 +131,10 @@ static const struct {
     {B200 "gpus: 16\n", "precision: fp8_mx", "O"},
     {B200 "gpus: 16\n", "precision: nvfp4", "O"},
     {DENSE "gpus: 16\nprecision: fp8_cs\nfp8_params: off\n", "fp8_params: on", "-"},
+    {DENSE "gpus: 16\nprecision: fp8_cs\n", "fp8_attention: on", "-O"},
+    {DENSE "gpus: 16\nprecision: fp8\n", "fp8_attention: on", "-O"},
+    {B200 "gpus: 16\nprecision: fp8_mx\n", "fp8_attention: on", "O"},
+    {B200 "gpus: 16\nprecision: nvfp4\n", "fp8_attention: on", "-O"},
     /* recompute and offload */
     {DENSE "gpus: 16\n", "recompute: full", "-"},
     {DENSE "gpus: 16\n", "recompute: 'block:8'", "-"},

@@ -105,6 +105,7 @@ static const knob knobs[] = {
     PLAN("param_bytes", numeric.param_bytes),
     PLAN("master_bytes", numeric.master_bytes),
     PLAN("attention", variant.attention),
+    PLAN("fp8_attention", variant.fp8_attention),
     PLAN("dispatch", variant.dispatch),
     PLAN("recompute", recompute.kind),
     PLAN("modules", recompute.modules),
@@ -268,6 +269,7 @@ static const rule_case cases[] = {
     {"LORA-06", "base=3 lora=16 targets=127 tp=2", "base=3 lora=16 targets=127"},
     {"ATTN-01", "head_dim=288", "head_dim=256"},
     {"ATTN-02", "arch=0", "arch=0 attention=1"},
+    {"ATTN-03", "fp8_attention=1 precision=2 arch=10", "fp8_attention=1 precision=2 arch=5"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
