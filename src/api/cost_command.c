@@ -96,8 +96,7 @@ static orr_status exchange_op(const orr_cost_args *args, int which, orr_op *op, 
     bool small = args->dtype != NULL && orr_name_equal(args->dtype, "fp8");
     double element = small ? 1 : 2;
     double copies = orr_routing_places(routing, args->ranks);
-    double bytes = args->tokens * copies * args->hidden * element * args->ranks /
-                   (args->ranks - 1) * args->imbalance;
+    double bytes = args->tokens * copies * args->hidden * element * args->imbalance;
     ORR_TRY(orr_cost_check_count(orr_cost_ops[which], "what a rank sends", bytes, err));
     op->shape.comm.rank_bytes = (uint64_t)(bytes + 0.5);
     return ORR_OK;

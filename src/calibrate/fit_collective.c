@@ -8,7 +8,7 @@
 #include "calibrate/calibrate_int.h"
 #include "calibrate/kriging.h"
 
-enum { FOLDS = 6, LEAST_ROWS = 4, LEAST_ROWS_ACROSS = 2, MOST_SAMPLES = 1000 };
+enum { FOLDS = 6, LEAST_ROWS = 4, LEAST_ROWS_ACROSS = 2, MOST_SAMPLES = 1000, LEAST_SAME = 6 };
 /* Chosen once, by the errors of rows left out of all fits together. */
 static const orr_kriging KRIGING = {.smooth = 0.3,
                                     .smooth_octaves = 2,
@@ -19,7 +19,8 @@ static const orr_kriging KRIGING = {.smooth = 0.3,
                                     .level = 0.05,
                                     .noise = 0.01};
 static const double ALIKE_DEVICE = 0.99, ALIKE_VERSION = 0.7, ALIKE_LIBRARY = 0.4,
-                    ALIKE_OP = 0.8; /* a gather and a scatter run around the same ring */
+                    ALIKE_OP = 0.8;     /* a gather and a scatter run around the same ring */
+static const double ALIKE_TWIN = 0.999; /* below 1: a matrix of covariances is to be solved */
 static const double LEAST_BPS = 1e6;
 static const double ALIKE_LINKS = 1.1; /* bandwidths further apart are of other devices */
 
@@ -33,8 +34,32 @@ static const char ONE_NODE[] = "1"; /* a bin's scheme: on how many hosts */
 typedef struct member {
     orr_bins *bins;
     const orr_message *message; /* [bins->count], fitted */
+    const uint32_t *first;      /* [bins->count]: of those that hold the same measurements */
     uint32_t own;
 } member;
+
+/* Two systems of one source whose times are the same to the digit, wherever both have a size: one
+ * measurement, published under two names. */
+static bool same_measurements(const orr_bin *a, const orr_bin *b) {
+    const collective_sample *x = (const collective_sample *)a->sample,
+                            *y = (const collective_sample *)b->sample;
+    size_t same = 0;
+    if (a->flag != b->flag || strcmp(a->scheme, b->scheme) != 0 ||
+        strcmp(a->source, b->source) != 0 || strcmp(a->device, b->device) == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < a->count; i++) {
+        for (size_t k = 0; k < b->count; k++) {
+            if (x[i].wire_bytes == y[k].wire_bytes) {
+                if (x[i].head.time_s != y[k].head.time_s) {
+                    return false;
+                }
+                same++;
+            }
+        }
+    }
+    return same >= LEAST_SAME;
+}
 
 #define PARAMETER(key, member_name, from, least, most)                                             \
     {.name = (key),                                                                                \
@@ -62,6 +87,9 @@ static double alike(const void *user, uint32_t a, uint32_t b) {
     const orr_accelerator *p = x->accelerator, *q = y->accelerator;
     if (a == b) {
         return 1;
+    }
+    if (m->first[a] == m->first[b]) {
+        return ALIKE_TWIN;
     }
     orr_collective op = (orr_collective)(x->flag & 255), other = (orr_collective)(y->flag & 255);
     bool group = x->flag >> 8 == y->flag >> 8 && strcmp(x->scheme, y->scheme) == 0;
@@ -150,6 +178,13 @@ static void put_record(orr_arena *arena, const member *m, const orr_fit_task *ta
 /* Twice: first the constants of all bins, then what remains of each beside its relatives. */
 static void fit_bins(orr_bins *bins, orr_tree *fits) {
     orr_message *message = ORR_NEW_ARRAY(bins->arena, orr_message, bins->count + 1);
+    uint32_t *first = ORR_NEW_ARRAY(bins->arena, uint32_t, bins->count + 1);
+    for (uint32_t i = 0; i < bins->count; i++) {
+        first[i] = i;
+        for (uint32_t k = 0; k < i && first[i] == i; k++) {
+            first[i] = same_measurements(&bins->bin[k], &bins->bin[i]) ? first[k] : i;
+        }
+    }
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < bins->count; i++) {
             const orr_bin *bin = &bins->bin[i];
@@ -167,7 +202,7 @@ static void fit_bins(orr_bins *bins, orr_tree *fits) {
                 PARAMETER("rate_Bps", Bps, orr_max_f64(LEAST_BPS, 0.8 * bus_Bps), LEAST_BPS, 1e14),
                 PARAMETER("piece_s", piece_s, 5e-6, 1e-10, 1),
             };
-            const member m = {bins, message, i};
+            const member m = {bins, message, first, i};
             const orr_fit_task task = {.parameter = parameter,
                                        .parameter_count = sizeof parameter / sizeof *parameter,
                                        .constants_bytes = sizeof(orr_message),

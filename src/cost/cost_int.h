@@ -95,6 +95,8 @@ orr_routes orr_policy_routes(const orr_cost_table *table, orr_collective kind, d
                              orr_group group, const orr_routing *routing);
 /* Share of an all-to-all's bytes that leaves the domain. */
 double orr_crossing_frac(orr_group group, const orr_routing *routing);
+/* Tokens of few choices cost an exchange more than their copies: see policy.c. */
+bool orr_policy_few_choices(uint32_t topk);
 /* Whether a domain's switches add up for the library (NVLS). */
 bool orr_policy_has_nvls(const orr_cost_table *table);
 /* Line rate of a member's NIC towards the group's other domains. */

@@ -38,6 +38,15 @@ typedef enum orr_kernel_gap {
 } orr_kernel_gap;
 const char *orr_kernel_gap_text(orr_kernel_gap gap);
 
+/* exchange_steps.c: measured combines beside what a step would pay for them. */
+typedef struct orr_exchange_steps orr_exchange_steps;
+orr_exchange_steps *orr_exchange_steps_new(orr_arena *arena);
+void orr_exchange_steps_add(orr_exchange_steps *steps, orr_kernel_pricer *pricer,
+                            const orr_kernel_row *row);
+/* A list of {device, ranks, nodes, few_choices, rows, log_mean, log_rms}: of measured time over
+ * price. */
+orr_tree *orr_exchange_steps_write(const orr_exchange_steps *steps);
+
 /* ORR_GAP_NONE when priced: a positive time. relerr: one sd, relative. */
 orr_kernel_gap orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class,
                                 const orr_kernel_row *row, double *time_s, double *relerr_frac);

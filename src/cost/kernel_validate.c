@@ -282,6 +282,7 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request
     pricer->leave_out = request->leave_out;
     tally *t = ORR_NEW(arena, tally);
     t->arena = arena;
+    orr_exchange_steps *steps = orr_exchange_steps_new(arena);
     orr_kernel_row row;
     bool more = true;
     while (more) {
@@ -292,8 +293,14 @@ orr_status orr_cost_kernels_validate(orr_arena *arena, const orr_kernels_request
                                 (int)MOST_ROWS);
             }
             judge(t, pricer, rows.class, &row);
+            if (rows.class == ORR_KERNELS_EP_ALLTOALL) {
+                orr_exchange_steps_add(steps, pricer, &row);
+            }
         }
     }
     *out = report(t, pricer, rows.class);
+    if (rows.class == ORR_KERNELS_EP_ALLTOALL) {
+        orr_tree_put(arena, *out, "combines_as_steps", orr_exchange_steps_write(steps));
+    }
     return ORR_OK;
 }

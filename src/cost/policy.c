@@ -12,10 +12,12 @@
 
 /* Relative error, one sd, of prices that rest on a fabric's constants. */
 static const double FABRIC_RELERR = 0.12, FABRIC_ASSUMED_RELERR = 0.20;
-/* What kernels that send a token once a rank add: their time by that of an all-to-all of as many
- * bytes. Combines of DeepEP with 20 and 24 units, 1,024 tokens and more: 0.11 to 0.33 on H100 and
- * H200, inside a node and across 2 or 4. */
-static const double EXCHANGE_RELERR = 0.20;
+/* DeepEP takes no less than about two copies a token, however few it sends. */
+enum { ENOUGH_CHOICES = 4 };
+
+bool orr_policy_few_choices(uint32_t topk) {
+    return topk < ENOUGH_CHOICES;
+}
 
 double orr_bus_factor(orr_collective kind, double ranks) {
     switch (kind) {
@@ -217,9 +219,11 @@ orr_cost orr_policy_price(const orr_cost_table *table, orr_collective kind, doub
     }
     orr_cost cost = group.domains <= 1 ? inside_domain(table, kind, bytes, group.size)
                                        : across_domains(table, kind, bytes, group, routing);
-    if (routing->topk > 0) {
-        cost.relerr_frac =
-            sqrt(cost.relerr_frac * cost.relerr_frac + EXCHANGE_RELERR * EXCHANGE_RELERR);
+    if (routing->topk > 0) { /* kernels that send a token once a rank are no plain exchange */
+        const orr_transfer *transfer = &table->calibration->transfer;
+        double apart = orr_policy_few_choices(routing->topk) ? transfer->exchange_few_frac
+                                                             : transfer->exchange_frac;
+        cost.relerr_frac = sqrt(cost.relerr_frac * cost.relerr_frac + apart * apart);
     }
     return cost;
 }

@@ -229,6 +229,47 @@ static void thresholds_are_no_measurements(void **state) {
     (void)remove(path);
 }
 
+/* Sends between two hosts that fall off a cliff at 4 MB, by two systems; what the second's fit says
+ * of 8 MB, which it was not measured at. off_us: what its other times differ by. */
+static double priced_beyond_us(double off_us) {
+    enum { SIZES = 9, MISSING = 6 };
+    static const double us[SIZES] = {40, 50, 70, 140, 280, 840, 3100, 8400, 16300};
+    static const char path[] = "/tmp/orr_twins.csv";
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    (void)fputs("system,op,num_gpus,nodes,bytes,time_us,source,note\n", out);
+    for (int i = 0; i < SIZES; i++) {
+        double bytes = (double)(1u << 17) * pow(2, i);
+        (void)fprintf(out, "a100_pairwise_nvlink,p2p,2,2,%.0f,%g,x,\n", bytes, us[i]);
+        if (i != MISSING) {
+            (void)fprintf(out, "h100_pairwise_nvlink,p2p,2,2,%.0f,%g,x,\n", bytes, us[i] + off_us);
+        }
+    }
+    (void)fclose(out);
+    orr_tree *file = NULL, *parsed = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
+    (void)remove(path);
+    const char *text = orr_calibrate_yaml(arena, file);
+    assert_int_equal(orr_yaml_read(arena, "x.yaml", text, strlen(text), &parsed, &err), ORR_OK);
+    orr_calibration *into = ORR_NEW(arena, orr_calibration);
+    assert_int_equal(orr_calibration_add(arena, parsed, into, &err), ORR_OK);
+    assert_int_equal(into->collective_count, 2);
+    const orr_collective_fit *fit = &into->collective[1];
+    assert_string_equal(fit->site, "h100_pairwise_nvlink");
+    double bytes = (double)(1u << 17) * pow(2, MISSING), place[ORR_SURFACE_DIMS];
+    orr_message_place(bytes, place);
+    return 1e6 * orr_message_time_s(&fit->message, bytes) *
+           orr_surface_factor(fit->fit.surface, place);
+}
+
+/* One measurement under two names is known under both. */
+static void twins_know_what_one_of_them_lacks(void **state) {
+    (void)state;
+    assert_true(fabs(priced_beyond_us(0) / 3100 - 1) < 0.03);
+    assert_true(fabs(priced_beyond_us(1) / 3100 - 1) > 0.06); /* another machine's: guessed */
+}
+
 /* ---- regression bounds ---------------------------------------------------------------------- */
 
 /* The committed rows stay priced within these: a fifth above what the calibration reaches. */
@@ -261,6 +302,33 @@ static void prices_stay_near_measurements(void **state) {
         assert_true(mape < bounds[i].mape && training < bounds[i].training);
         assert_true(coverage > 0.8);
     }
+}
+
+/* What steps pay for exchanges is near what combines take, but where tokens choose few experts;
+ * both are in the errors of their prices. */
+static void steps_pay_for_combines(void **state) {
+    (void)state;
+    orr_tree *out = NULL;
+    orr_err err = {0};
+    assert_int_equal(
+        orr_cost_kernels_validate(arena, &(orr_kernels_request){.path = sample_path("ep_alltoall")},
+                                  &out, &err),
+        ORR_OK);
+    const orr_tree *list = orr_tree_get(out, "combines_as_steps");
+    bool many = false;
+    for (size_t i = 0; i < orr_tree_size(list); i++) {
+        const orr_tree *one = orr_tree_at(list, i);
+        const char *device = orr_tree_text(orr_tree_get(one, "device"), "");
+        bool few = orr_tree_bool(orr_tree_get(one, "few_choices"), false);
+        double rms = orr_tree_real(orr_tree_get(one, "log_rms"), 9);
+        if (strncmp(device, "H", 1) == 0 && orr_tree_int(orr_tree_get(one, "nodes"), 0) == 1) {
+            assert_true(few ? rms < 1 : rms < 0.2);
+            many = many || !few;
+        }
+    }
+    assert_true(many);
+    assert_true(builtin->transfer.exchange_frac > 0.1 && builtin->transfer.exchange_frac < 0.2);
+    assert_true(builtin->transfer.exchange_few_frac > 0.5);
 }
 
 static void bad_tables_are_named(void **state) {
@@ -328,6 +396,8 @@ int main(void) {
         cmocka_unit_test(robust_fit_survives_outliers),
         cmocka_unit_test(another_start_finds_what_the_first_hides),
         cmocka_unit_test(relatives_fill_what_a_set_lacks),
+        cmocka_unit_test(twins_know_what_one_of_them_lacks),
+        cmocka_unit_test(steps_pay_for_combines),
         cmocka_unit_test(files_read_back),
         cmocka_unit_test(thresholds_are_no_measurements),
         cmocka_unit_test(prices_stay_near_measurements),
