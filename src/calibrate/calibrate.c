@@ -170,8 +170,8 @@ static const orr_fit_class *const FITS[ORR_KERNELS_COUNT] = {
     [ORR_KERNELS_GEMM] = &orr_fit_gemm,
     [ORR_KERNELS_ATTENTION] = &orr_fit_attention,
     [ORR_KERNELS_MEMOPS] = &orr_fit_memops,
-    [ORR_KERNELS_GROUPED_GEMM] = &orr_fit_experts,
-    [ORR_KERNELS_MOE_FUSED] = &orr_fit_experts,
+    [ORR_KERNELS_GROUPED_GEMM] = &orr_fit_grouped,
+    [ORR_KERNELS_MOE_FUSED] = &orr_fit_layers,
     [ORR_KERNELS_EP_ALLTOALL] = &orr_fit_exchange,
     [ORR_KERNELS_COLLECTIVES] = &orr_fit_collectives,
 };

@@ -37,8 +37,8 @@ typedef struct orr_fit_class {
     void (*fit)(orr_bins *bins, const orr_bin *bin, orr_tree *fits); /* of a known device */
     void (*fit_all)(orr_bins *bins, orr_tree *fits); /* instead, where bins need each other */
 } orr_fit_class;
-extern const orr_fit_class orr_fit_gemm, orr_fit_attention, orr_fit_memops, orr_fit_experts,
-    orr_fit_exchange, orr_fit_collectives;
+extern const orr_fit_class orr_fit_gemm, orr_fit_attention, orr_fit_memops, orr_fit_grouped,
+    orr_fit_layers, orr_fit_exchange, orr_fit_collectives;
 
 /* Numbers as people write them, with six digits and a unit. */
 void orr_put_rate(orr_arena *arena, orr_tree *map, const char *key, double Bps);

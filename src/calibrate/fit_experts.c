@@ -8,10 +8,25 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
 static const double TRAINING_WEIGHT = 1.5;
-static const orr_surface_plan EXPERTS_SURFACE = {
-    .dims = 5, .step = {1, 1, 1, 2, 1}, .pull = 1, .least_rows = 40};
+static const double KIN_WEIGHT = 0.7; /* of a sibling's row */
+/* The last level is of one layer under one split, whatever its load: a library's tuner takes one of
+ * its kernels for all of that, now and then a slow one. Tables of grouped products come from many
+ * releases of a library, which contradict one another: a row weighs less there. */
+static const orr_surface_plan LAYERS_SURFACE = {
+    .dims = 5,
+    .step = {{4, 4, 4, 4, 4}, {2, 2, 2, 2, 2}, {8, 1, 1, 1, 1}},
+    .pull = {1, 0.3, 0.1},
+    .least_rows = 40};
+static const orr_surface_plan GROUPED_SURFACE = {
+    .dims = 5,
+    .step = {{4, 4, 4, 4, 4}, {2, 2, 2, 2, 2}, {8, 1, 1, 1, 1}},
+    .pull = {1, 1, 1},
+    .least_rows = 40};
 static const orr_surface_plan EXCHANGE_SURFACE = {
-    .dims = 5, .step = {1, 1, 1, 1, 1}, .pull = 1, .least_rows = 100};
+    .dims = 5,
+    .step = {{4, 4, 4, 4, 4}, {2, 2, 2, 2, 2}, {1, 1, 1, 1, 1}},
+    .pull = {1, 1, 1},
+    .least_rows = 100};
 
 typedef struct experts_sample {
     orr_sample head;
@@ -23,13 +38,10 @@ typedef struct exchange_sample {
 } exchange_sample;
 
 #define PARAMETER(T, key, member, way, from, least, most)                                          \
-    {.name = (key),                                                                                \
-     .offset = offsetof(T, member),                                                                \
-     .scale = (way),                                                                               \
-     .start = (from),                                                                              \
-     .low = (least),                                                                               \
-     .high = (most),                                                                               \
-     .pull = 0.1}
+    {                                                                                              \
+        .name = (key), .offset = offsetof(T, member), .scale = (way), .start = (from),             \
+        .low = (least), .high = (most), .pull = 0.1                                                \
+    }
 #define EXPERTS(key, member, from, least, most)                                                    \
     PARAMETER(orr_experts_constants, key, member, ORR_SCALE_LOG, from, least, most)
 #define EXCHANGE(key, member, from, least, most)                                                   \
@@ -80,11 +92,8 @@ static double exchange_model(const void *constants, const void *sample, const vo
                                &((const exchange_sample *)sample)->shape);
 }
 
-static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_fit_task *task, void *constants,
-                    const orr_machine *machine, orr_tree *fits) {
-    task->sample = bin->sample;
-    task->count = bin->count;
-    (void)orr_robust_fit_most(task, MOST_SAMPLES, constants);
+static void put_bin(orr_arena *arena, const orr_bin *bin, const orr_fit_task *task,
+                    const void *constants, const orr_machine *machine, orr_tree *fits) {
     orr_validated validated;
     orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, constants, &validated);
     orr_tree *record = orr_put_head(arena, bin, machine, &validated);
@@ -116,23 +125,85 @@ static void add_experts(orr_bins *bins, orr_kernel_class class, const orr_kernel
     orr_experts_place(&shape, sample->head.place);
 }
 
-static void fit_experts(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
-    orr_machine machine = orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
-    orr_experts_constants constants = {0};
-    orr_fit_task task = {.parameter = EXPERTS_PARAMETERS,
-                         .parameter_count = sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
-                         .constants_bytes = sizeof constants,
-                         .sample_bytes = sizeof(experts_sample),
-                         .model = experts_model,
-                         .user = &machine,
-                         .surface = &EXPERTS_SURFACE};
-    fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
+typedef struct experts_fit {
+    orr_machine machine;
+    orr_experts_constants constants;
+    orr_fit_task task;
+} experts_fit;
+
+static bool is_fitted(const orr_bin *bin) {
+    return bin->accelerator != NULL && bin->count >= LEAST_ROWS;
 }
 
-const orr_fit_class orr_fit_experts = {.sample_bytes = sizeof(experts_sample),
+/* Siblings run the same library, which chooses among its kernels by the same rules. */
+static bool is_kin(const orr_bin *bin, const orr_bin *other) {
+    return bin != other && is_fitted(other) && other->accelerator->arch == bin->accelerator->arch &&
+           strcmp(other->kernel, bin->kernel) == 0 && strcmp(other->scheme, bin->scheme) == 0;
+}
+
+static void find_kin(const orr_bins *bins, experts_fit *fit, uint32_t own) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < bins->count; i++) {
+        count += is_kin(&bins->bin[own], &bins->bin[i]) ? bins->bin[i].count : 0;
+    }
+    orr_remainder *kin = ORR_NEW_ARRAY(bins->arena, orr_remainder, count + 1);
+    count = 0;
+    for (uint32_t i = 0; i < bins->count; i++) {
+        for (uint32_t j = 0; is_kin(&bins->bin[own], &bins->bin[i]) && j < bins->bin[i].count;
+             j++) {
+            kin[count] = orr_robust_remainder(&fit[i].task, &fit[i].constants, j);
+            kin[count++].weight *= KIN_WEIGHT;
+        }
+    }
+    fit[own].task.kin = kin;
+    fit[own].task.kin_count = count;
+}
+
+static void fit_experts(orr_bins *bins, const orr_surface_plan *surface, orr_tree *fits) {
+    experts_fit *fit = ORR_NEW_ARRAY(bins->arena, experts_fit, bins->count + 1);
+    for (uint32_t i = 0; i < bins->count; i++) {
+        const orr_bin *bin = &bins->bin[i];
+        if (is_fitted(bin)) {
+            fit[i].machine =
+                orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
+            fit[i].task = (orr_fit_task){.parameter = EXPERTS_PARAMETERS,
+                                         .parameter_count =
+                                             sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
+                                         .constants_bytes = sizeof fit[i].constants,
+                                         .sample = bin->sample,
+                                         .sample_bytes = sizeof(experts_sample),
+                                         .count = bin->count,
+                                         .model = experts_model,
+                                         .user = &fit[i].machine,
+                                         .surface = surface};
+            (void)orr_robust_fit_most(&fit[i].task, MOST_SAMPLES, &fit[i].constants);
+        }
+    }
+    for (uint32_t i = 0; i < bins->count; i++) {
+        if (is_fitted(&bins->bin[i])) {
+            find_kin(bins, fit, i);
+            put_bin(bins->arena, &bins->bin[i], &fit[i].task, &fit[i].constants, &fit[i].machine,
+                    fits);
+        }
+    }
+}
+
+static void fit_grouped(orr_bins *bins, orr_tree *fits) {
+    fit_experts(bins, &GROUPED_SURFACE, fits);
+}
+
+static void fit_layers(orr_bins *bins, orr_tree *fits) {
+    fit_experts(bins, &LAYERS_SURFACE, fits);
+}
+
+const orr_fit_class orr_fit_grouped = {.sample_bytes = sizeof(experts_sample),
                                        .least_rows = LEAST_ROWS,
                                        .add = add_experts,
-                                       .fit = fit_experts};
+                                       .fit_all = fit_grouped};
+const orr_fit_class orr_fit_layers = {.sample_bytes = sizeof(experts_sample),
+                                      .least_rows = LEAST_ROWS,
+                                      .add = add_experts,
+                                      .fit_all = fit_layers};
 
 static void add_exchange(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
     (void)class;
@@ -165,10 +236,13 @@ static void fit_exchange(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
                          .parameter_count =
                              sizeof EXCHANGE_PARAMETERS / sizeof *EXCHANGE_PARAMETERS,
                          .constants_bytes = sizeof constants,
+                         .sample = bin->sample,
                          .sample_bytes = sizeof(exchange_sample),
+                         .count = bin->count,
                          .model = exchange_model,
                          .surface = &EXCHANGE_SURFACE};
-    fit_bin(bins->arena, bin, &task, &constants, &machine, fits);
+    (void)orr_robust_fit_most(&task, MOST_SAMPLES, &constants);
+    put_bin(bins->arena, bin, &task, &constants, &machine, fits);
 }
 
 const orr_fit_class orr_fit_exchange = {.sample_bytes = sizeof(exchange_sample),

@@ -223,6 +223,16 @@ double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *consta
     return cost;
 }
 
+orr_remainder orr_robust_remainder(const orr_fit_task *task, const void *constants,
+                                   uint32_t index) {
+    const orr_sample *sample = sample_at(task, index);
+    double r = -log_ratio(task, constants, index) / (2 * SOFT);
+    orr_remainder out = {.residual = r * (2 * SOFT),
+                         .weight = sample->weight / sqrt(1 + r * r)}; /* outliers pull linearly */
+    memcpy(out.place, sample->place, sizeof out.place);
+    return out;
+}
+
 /* What a model leaves of the picked samples, as a surface; false: too few. */
 static bool leave(orr_arena *arena, const orr_fit_task *task, const void *constants,
                   const uint32_t *pick, size_t count, orr_surface *out) {
@@ -231,22 +241,23 @@ static bool leave(orr_arena *arena, const orr_fit_task *task, const void *consta
         return false;
     }
     orr_arena *scratch = orr_arena_new();
+    size_t rows = count + (task->remain == NULL ? task->kin_count : 0);
     double(*place)[ORR_SURFACE_DIMS] =
-        (double(*)[ORR_SURFACE_DIMS])orr_arena_array(scratch, count, sizeof *place);
-    double *residual = ORR_NEW_ARRAY(scratch, double, count);
-    double *weight = ORR_NEW_ARRAY(scratch, double, count);
-    for (size_t i = 0; i < count; i++) {
-        const orr_sample *sample = sample_at(task, pick[i]);
-        double r = -log_ratio(task, constants, pick[i]) / (2 * SOFT);
-        memcpy(place[i], sample->place, sizeof *place);
-        residual[i] = r * (2 * SOFT);
-        weight[i] = sample->weight / sqrt(1 + r * r); /* outliers pull linearly here too */
+        (double(*)[ORR_SURFACE_DIMS])orr_arena_array(scratch, rows, sizeof *place);
+    double *residual = ORR_NEW_ARRAY(scratch, double, rows);
+    double *weight = ORR_NEW_ARRAY(scratch, double, rows);
+    for (size_t i = 0; i < rows; i++) {
+        orr_remainder r =
+            i < count ? orr_robust_remainder(task, constants, pick[i]) : task->kin[i - count];
+        memcpy(place[i], r.place, sizeof *place);
+        residual[i] = r.residual;
+        weight[i] = r.weight;
     }
     if (task->remain != NULL) {
         task->remain(arena, task, (const double(*)[ORR_SURFACE_DIMS])place, residual, count, out);
     } else {
         orr_surface_fit(arena, task->surface, (const double(*)[ORR_SURFACE_DIMS])place, residual,
-                        weight, count, out);
+                        weight, rows, out);
     }
     orr_arena_free(scratch);
     return true;

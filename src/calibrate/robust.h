@@ -36,6 +36,12 @@ typedef struct orr_sample {
     double place[ORR_SURFACE_DIMS]; /* for a surface; see cost/surface.h */
 } orr_sample;
 
+/* ln(measured / modelled) of a row under a fit of its own. */
+typedef struct orr_remainder {
+    double place[ORR_SURFACE_DIMS];
+    double residual, weight;
+} orr_remainder;
+
 enum { ORR_MAX_PARAMETERS = 48 };
 
 typedef struct orr_fit_task {
@@ -48,6 +54,8 @@ typedef struct orr_fit_task {
     double (*model)(const void *constants, const void *sample, const void *user);
     const void *user;
     const orr_surface_plan *surface; /* NULL: none is fitted */
+    const orr_remainder *kin;        /* of relatives, for the surface to learn from as well */
+    size_t kin_count;
     /* In place of a surface by that plan: what the model leaves of some samples. NULL: as planned
      */
     void (*remain)(orr_arena *arena, const struct orr_fit_task *task,
@@ -67,6 +75,8 @@ typedef struct orr_errors {
 double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constants);
 /* Goes on from where the constants stand. */
 double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *constants);
+/* What constants leave of sample `index`. */
+orr_remainder orr_robust_remainder(const orr_fit_task *task, const void *constants, uint32_t index);
 /* The surface that remains after constants; false where the task wants none or has too few rows. */
 bool orr_robust_surface(orr_arena *arena, const orr_fit_task *task, const void *constants,
                         orr_surface *out);

@@ -5,10 +5,9 @@
 #include "base/num.h"
 
 enum { ROUNDS = 10 };
-static const double STEPS[ORR_SURFACE_LEVELS] = {4, 2, 1};
 
 /* The cells that samples touch. */
-static void size_level(orr_surface_level *level, const orr_surface_plan *plan, double coarse,
+static void size_level(orr_surface_level *level, const orr_surface_plan *plan, uint32_t which,
                        const double (*place)[ORR_SURFACE_DIMS], size_t count) {
     for (uint32_t d = 0; d < plan->dims; d++) {
         double low = INFINITY, high = -INFINITY;
@@ -16,7 +15,7 @@ static void size_level(orr_surface_level *level, const orr_surface_plan *plan, d
             low = orr_min_f64(low, place[i][d]);
             high = orr_max_f64(high, place[i][d]);
         }
-        level->step[d] = coarse * plan->step[d];
+        level->step[d] = plan->step[which][d];
         double first = floor(low / level->step[d]);
         level->low[d] = (int32_t)first;
         level->extent[d] = (uint32_t)(ceil(high / level->step[d]) - first) + 1;
@@ -39,7 +38,7 @@ typedef struct sums {
 } sums;
 
 /* One pass: every cell moves by the weighted mean of what is left around it. */
-static void pass(const orr_surface_level *level, const orr_surface_plan *plan, size_t cells,
+static void pass(const orr_surface_level *level, uint32_t dims, double pull, size_t cells,
                  const double (*place)[ORR_SURFACE_DIMS], const double *weight, size_t count,
                  double *left, double *table, sums *sum) {
     uint32_t cell[1 << ORR_SURFACE_DIMS];
@@ -48,7 +47,7 @@ static void pass(const orr_surface_level *level, const orr_surface_plan *plan, s
         sum[c] = (sums){0, 0};
     }
     for (size_t i = 0; i < count; i++) {
-        uint32_t corners = orr_surface_corners(level, plan->dims, place[i], cell, share);
+        uint32_t corners = orr_surface_corners(level, dims, place[i], cell, share);
         for (uint32_t j = 0; j < corners; j++) {
             double w = weight[i] * share[j];
             sum[cell[j]].value += w * left[i];
@@ -56,13 +55,12 @@ static void pass(const orr_surface_level *level, const orr_surface_plan *plan, s
         }
     }
     for (size_t c = 0; c < cells; c++) {
-        double move =
-            (sum[c].value - plan->pull * table[c]) / orr_max_f64(1e-9, sum[c].weight + plan->pull);
+        double move = (sum[c].value - pull * table[c]) / orr_max_f64(1e-9, sum[c].weight + pull);
         sum[c].value = move;
         table[c] += move;
     }
     for (size_t i = 0; i < count; i++) {
-        uint32_t corners = orr_surface_corners(level, plan->dims, place[i], cell, share);
+        uint32_t corners = orr_surface_corners(level, dims, place[i], cell, share);
         for (uint32_t j = 0; j < corners; j++) {
             left[i] -= share[j] * sum[cell[j]].value;
         }
@@ -83,7 +81,7 @@ void orr_surface_fit(orr_arena *arena, const orr_surface_plan *plan,
     }
     for (uint32_t l = 0; l < ORR_SURFACE_LEVELS; l++) {
         orr_surface_level *level = &out->level[out->levels];
-        size_level(level, plan, STEPS[l], place, count);
+        size_level(level, plan, l, place, count);
         size_t cells = cells_of(level, plan->dims);
         if (cells == 0) {
             break; /* finer ones are larger still */
@@ -91,7 +89,7 @@ void orr_surface_fit(orr_arena *arena, const orr_surface_plan *plan,
         double *table = ORR_NEW_ARRAY(scratch, double, cells);
         sums *sum = ORR_NEW_ARRAY(scratch, sums, cells);
         for (int round = 0; round < ROUNDS; round++) {
-            pass(level, plan, cells, place, weight, count, left, table, sum);
+            pass(level, plan->dims, plan->pull[l], cells, place, weight, count, left, table, sum);
         }
         level->cell = ORR_NEW_ARRAY(arena, float, cells);
         for (size_t c = 0; c < cells; c++) { /* as a file will hold it */

@@ -7,13 +7,13 @@
 /* What a class gives its surfaces. */
 typedef struct orr_surface_plan {
     uint32_t dims;
-    double step[ORR_SURFACE_DIMS]; /* of the finest level, octaves */
-    double pull; /* rows that speak for no correction, in every cell of every level */
+    double step[ORR_SURFACE_LEVELS][ORR_SURFACE_DIMS]; /* octaves between cells, whole numbers */
+    double pull[ORR_SURFACE_LEVELS]; /* rows that speak for no correction, in every cell */
     uint32_t least_rows;
 } orr_surface_plan;
 
-/* Fits tables of 4, 2 and 1 times the finest step, each to what the coarser ones leave, by damped
- * averages around each cell. place: [count][ORR_SURFACE_DIMS]. */
+/* Fits the levels one after another, each to what those before leave, by damped averages around
+ * each cell. place: [count][ORR_SURFACE_DIMS]. */
 void orr_surface_fit(orr_arena *arena, const orr_surface_plan *plan,
                      const double (*place)[ORR_SURFACE_DIMS], const double *residual,
                      const double *weight, size_t count, orr_surface *out);

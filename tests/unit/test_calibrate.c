@@ -126,6 +126,39 @@ static void another_start_finds_what_the_first_hides(void **state) {
     assert_true(fabs(found.rate / truth.rate - 1) < 0.02);
 }
 
+/* A relative measured sizes that a fit has no rows of: its surface takes their word there. */
+static void surfaces_learn_from_relatives(void **state) {
+    (void)state;
+    static const orr_surface_plan plan = {
+        .dims = 1, .step = {{4}, {2}, {1}}, .pull = {1, 1, 1}, .least_rows = 10};
+    enum { ROWS = 40 };
+    const line constants = {1, 1, 0};
+    line_sample *sample = ORR_NEW_ARRAY(arena, line_sample, ROWS);
+    orr_remainder *kin = ORR_NEW_ARRAY(arena, orr_remainder, ROWS);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        sample[i].head.weight = 1;
+        sample[i].x = 10;
+        sample[i].head.time_s = 11;
+        sample[i].head.place[0] = i % 5;
+        kin[i] = (orr_remainder){.place = {10 + i % 5}, .residual = 0.4, .weight = 0.7};
+    }
+    orr_fit_task task = {.constants_bytes = sizeof(line),
+                         .sample = sample,
+                         .sample_bytes = sizeof *sample,
+                         .count = ROWS,
+                         .model = line_model,
+                         .surface = &plan};
+    const double here[ORR_SURFACE_DIMS] = {2}, there[ORR_SURFACE_DIMS] = {12};
+    orr_surface alone, together;
+    assert_true(orr_robust_surface(arena, &task, &constants, &alone));
+    task.kin = kin;
+    task.kin_count = ROWS;
+    assert_true(orr_robust_surface(arena, &task, &constants, &together));
+    assert_true(fabs(orr_surface_log(&alone, there)) < 0.01);
+    assert_true(orr_surface_log(&together, there) > 0.3);
+    assert_true(fabs(orr_surface_log(&together, here)) < 0.02);
+}
+
 /* ---- kriging -------------------------------------------------------------------------------- */
 
 static double likeness(const void *user, uint32_t a, uint32_t b) {
@@ -395,6 +428,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(robust_fit_survives_outliers),
         cmocka_unit_test(another_start_finds_what_the_first_hides),
+        cmocka_unit_test(surfaces_learn_from_relatives),
         cmocka_unit_test(relatives_fill_what_a_set_lacks),
         cmocka_unit_test(twins_know_what_one_of_them_lacks),
         cmocka_unit_test(steps_pay_for_combines),

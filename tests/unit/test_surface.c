@@ -16,7 +16,10 @@ static bool near(double a, double b, double by) {
     return fabs(a - b) <= by;
 }
 
-static const orr_surface_plan PLAN = {.dims = 2, .step = {1, 1}, .pull = 0.5, .least_rows = 1};
+static const orr_surface_plan PLAN = {.dims = 2,
+                                      .step = {{4, 4}, {2, 2}, {1, 1}},
+                                      .pull = {0.5, 0.5, 0.5},
+                                      .least_rows = 1};
 
 /* Measured over modelled time, as it were: a bump of one octave. */
 static double truth(const double *place) {
@@ -55,6 +58,31 @@ static void a_fit_recovers_what_is_smooth(void **state) {
     const double edge[ORR_SURFACE_DIMS] = {0, 3}, beyond[ORR_SURFACE_DIMS] = {-40, 3};
     assert_true(near(orr_surface_log(surface, beyond), orr_surface_log(surface, edge), 1e-9));
     assert_true(near(orr_surface_factor(NULL, edge), 1, 0));
+}
+
+/* One of seven layers is twice as slow at every load: a level that is coarse over loads alone says
+ * so of a load that was not measured, and nothing of its neighbours. */
+static void a_level_holds_what_a_whole_series_shares(void **state) {
+    (void)state;
+    static const orr_surface_plan plan = {.dims = 2,
+                                          .step = {{4, 4}, {2, 2}, {8, 1}},
+                                          .pull = {1, 0.3, 0.1},
+                                          .least_rows = 1};
+    enum { LAYERS = 7, LOADS = 5, SLOW = 3 };
+    double place[LAYERS * LOADS][ORR_SURFACE_DIMS] = {{0}};
+    double residual[LAYERS * LOADS], weight[LAYERS * LOADS];
+    for (int i = 0; i < LAYERS * LOADS; i++) {
+        place[i][0] = 4 + (i % LOADS) * (i % LOADS < 2 ? 1.0 : 1.5); /* none at 6.5 */
+        place[i][1] = i / LOADS;
+        residual[i] = i / LOADS == SLOW ? 0.7 : 0;
+        weight[i] = 0.3;
+    }
+    orr_surface surface;
+    orr_surface_fit(arena, &plan, (const double(*)[ORR_SURFACE_DIMS])place, residual, weight,
+                    LAYERS * LOADS, &surface);
+    const double slow[ORR_SURFACE_DIMS] = {6.5, SLOW}, beside[ORR_SURFACE_DIMS] = {6.5, SLOW + 1};
+    assert_true(near(orr_surface_log(&surface, slow), 0.7, 0.15));
+    assert_true(near(orr_surface_log(&surface, beside), 0, 0.15));
 }
 
 static void text_comes_back(void **state) {
@@ -109,6 +137,8 @@ static void nonsense_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_fit_recovers_what_is_smooth, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(a_level_holds_what_a_whole_series_shares, open_arena,
+                                        close_arena),
         cmocka_unit_test_setup_teardown(text_comes_back, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, open_arena, close_arena),
     };
