@@ -333,16 +333,37 @@ static orr_status play_free(orr_engine *engine, const orr_plan *plan, const orr_
     return ORR_OK;
 }
 
-/* Everything but memory and interval, with compute scaled by a factor. */
-static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
+/* What a step is played from. */
+typedef struct staged {
+    const orr_resolved *resolved;
+    const orr_cost_table *table;
+    stage_times times; /* lie in the engine's scratch arena */
+    orr_durations d;
+} staged;
+
+static void time_stages(orr_engine *engine, const orr_program *program, double compute_factor,
+                        staged *out) {
+    orr_time_stages(engine, engine->scratch, program, out->table, compute_factor, &out->times);
+    out->d = orr_stage_durations(&out->times);
+}
+
+static orr_status stage(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
+                        staged *out, orr_program *program, orr_err *err) {
+    *out = (staged){.resolved = resolved};
+    ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &out->table, err));
+    ORR_TRY(orr_link(engine->linker, engine->scratch, resolved, NULL, program, err));
+    time_stages(engine, program, compute_factor, out);
+    return ORR_OK;
+}
+
+/* Everything but memory and interval. */
+static orr_status play_step(orr_engine *engine, const staged *from, double compute_factor,
                             orr_projection *out, orr_program *program, orr_err *err) {
     orr_arena *scratch = engine->scratch;
-    const orr_cost_table *table = NULL;
-    ORR_TRY(orr_engine_table(engine, resolved->cluster, resolved->software, &table, err));
-    ORR_TRY(orr_link(engine->linker, scratch, resolved, NULL, program, err));
-    stage_times times = {0};
-    orr_time_stages(engine, scratch, program, table, compute_factor, &times);
-    orr_durations d = orr_stage_durations(&times);
+    const orr_resolved *resolved = from->resolved;
+    const orr_cost_table *table = from->table;
+    const stage_times times = from->times;
+    const orr_durations d = from->d;
     const orr_pipe *pipe = &resolved->plan.pipe;
     if (orr_schedule_needs_durations((orr_schedule_kind)pipe->schedule)) {
         ORR_TRY(orr_link(engine->linker, scratch, resolved, &d, program, err));
@@ -410,6 +431,13 @@ static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, do
                                  &out->slice_s[ORR_SLICE_JITTER]);
     finish(resolved, variance, out);
     return ORR_OK;
+}
+
+static orr_status time_step(orr_engine *engine, const orr_resolved *resolved, double compute_factor,
+                            orr_projection *out, orr_program *program, orr_err *err) {
+    staged from;
+    ORR_TRY(stage(engine, resolved, compute_factor, &from, program, err));
+    return play_step(engine, &from, compute_factor, out, program, err);
 }
 
 /* The plan of the anchor's run: same split and batch per replica, another number of replicas. */
@@ -509,15 +537,24 @@ static orr_status set_interval(orr_engine *engine, const char *scaling, orr_proj
     return ORR_OK;
 }
 
+static bool same_stages(const orr_pipe *pipe, const staged *a, const staged *b) {
+    size_t bytes = (size_t)pipe->pp * pipe->vpp * sizeof(int64_t);
+    return memcmp(a->d.f, b->d.f, bytes) == 0 && memcmp(a->d.b, b->d.b, bytes) == 0 &&
+           memcmp(a->d.w, b->d.w, bytes) == 0 && a->times.steady_s == b->times.steady_s;
+}
+
 /* Where nothing is known of a host, the lower end allows one that is slower. */
-static orr_status allow_slower_host(orr_engine *engine, double factor, orr_projection *out,
-                                    orr_err *err) {
-    orr_projection slower;
-    orr_program program;
+static orr_status allow_slower_host(orr_engine *engine, orr_program *program, const staged *usual,
+                                    orr_projection *out, orr_err *err) {
+    staged from = {.resolved = usual->resolved, .table = usual->table};
     engine->more_host = out->resolved->software->interval_host_frac;
-    orr_status status = time_step(engine, out->resolved, factor, &slower, &program, err);
+    time_stages(engine, program, 1.0, &from);
     engine->more_host = 0;
-    ORR_TRY(status);
+    if (same_stages(&out->resolved->plan.pipe, usual, &from)) {
+        return ORR_OK;
+    }
+    orr_projection slower;
+    ORR_TRY(play_step(engine, &from, 1.0, &slower, program, err));
     out->low = orr_min_f64(out->low, slower.tokens_per_s_per_gpu);
     return ORR_OK;
 }
@@ -534,11 +571,13 @@ orr_status orr_project(orr_engine *engine, orr_arena *arena, const orr_resolved 
     }
     orr_arena_reset(engine->scratch);
     orr_program program;
-    ORR_TRY(time_step(engine, resolved, factor, out, &program, err));
+    staged from;
+    ORR_TRY(stage(engine, resolved, factor, &from, &program, err));
+    ORR_TRY(play_step(engine, &from, factor, out, &program, err));
     orr_memory_evaluate(&program, arena, true, &out->memory);
     ORR_TRY(set_interval(engine, scaling_of(resolved, anchored ? anchor : NULL, factor), out, err));
     return resolved->software->interval_host_frac > 0 && !anchored
-               ? allow_slower_host(engine, factor, out, err)
+               ? allow_slower_host(engine, &program, &from, out, err)
                : ORR_OK;
 }
 
