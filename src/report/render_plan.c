@@ -140,9 +140,7 @@ static verdict_words words_of(const orr_tree *verdict) {
     return (verdict_words){"✗", "x", "OUT OF MEMORY", INK_BAD};
 }
 
-static void render_verdict(orr_page *page, const orr_tree *envelope) {
-    const orr_tree *verdict = orr_tree_path(envelope, "result.verdict");
-    const orr_tree *memory = orr_tree_path(envelope, "result.memory");
+void orr_render_verdict(orr_page *page, const orr_tree *verdict, const orr_tree *memory) {
     verdict_words words = words_of(verdict);
     orr_page_ink(page, words.ink);
     orr_page_add(page, "%s %s", page->options.ascii ? words.plain : words.mark, words.words);
@@ -431,7 +429,8 @@ static void add_replay(orr_page *page, const orr_tree *replay) {
 void orr_render_project(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     render_inputs(page, envelope);
-    render_verdict(page, envelope);
+    orr_render_verdict(page, orr_tree_path(envelope, "result.verdict"),
+                       orr_tree_path(envelope, "result.memory"));
     if (orr_tree_get(result, "step_time_s") != NULL) {
         add_headline(page, result);
         add_anchor(page, orr_tree_get(result, "anchor"));
@@ -462,7 +461,8 @@ static void add_findings(orr_page *page, const orr_tree *list) {
 void orr_render_memory(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     render_inputs(page, envelope);
-    render_verdict(page, envelope);
+    orr_render_verdict(page, orr_tree_path(envelope, "result.verdict"),
+                       orr_tree_path(envelope, "result.memory"));
     orr_render_against(page, orr_tree_get(result, "against"));
     add_findings(page, orr_tree_get(result, "findings"));
     render_memory_bars(page, orr_tree_get(result, "memory"));

@@ -47,6 +47,8 @@ void orr_render_neighbors(orr_page *page, const orr_tree *envelope);
 void orr_render_compare(orr_page *page, const orr_tree *envelope);
 void orr_render_sensitivity(orr_page *page, const orr_tree *envelope);
 void orr_render_next(orr_page *page, const orr_tree *envelope);
+/* memory NULL: the verdict and the rules alone. */
+void orr_render_verdict(orr_page *page, const orr_tree *verdict, const orr_tree *memory);
 void orr_render_assumptions(orr_page *page, const orr_tree *envelope);
 void orr_render_import(orr_page *page, const orr_tree *envelope);
 void orr_render_export(orr_page *page, const orr_tree *envelope);

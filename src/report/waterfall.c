@@ -44,13 +44,15 @@ void orr_render_waterfall(orr_page *page, const orr_tree *waterfall) {
 
 /* ---- explain -------------------------------------------------------------------------------- */
 
-static void add_levers(orr_page *page, const orr_tree *levers) {
+/* Of a plan that fits, what gains; of another one, all that fits. */
+static void add_levers(orr_page *page, const orr_tree *levers, bool fits) {
     orr_page_heading(page, "Single changes that fit, the fastest first");
     size_t shown = 0;
     for (size_t i = 0; i < orr_tree_size(levers); i++) {
         const orr_tree *one = orr_tree_at(levers, i);
         const orr_tree *plan = orr_tree_get(one, "plan");
-        if (!(real(one, "gain") > 0)) {
+        bool compared = orr_tree_get(one, "gain") != NULL;
+        if (fits && !(real(one, "gain") > 0)) {
             continue;
         }
         shown++;
@@ -68,31 +70,32 @@ static void add_levers(orr_page *page, const orr_tree *levers) {
         }
         orr_page_add(page, "  ");
         orr_page_cell(page, orr_text_done(&names), 36);
-        orr_page_add(page, " %s tokens/s/GPU  %+.1f %%\n",
-                     orr_page_count(page, real(one, "tokens_per_s_per_gpu")),
-                     100 * real(one, "gain"));
+        orr_page_add(page, " %s tokens/s/GPU",
+                     orr_page_count(page, real(one, "tokens_per_s_per_gpu")));
+        if (compared) {
+            orr_page_add(page, "  %+.1f %%", 100 * real(one, "gain"));
+        }
+        orr_page_add(page, "\n");
     }
     if (shown == 0) {
-        orr_page_add(page, "  none gains\n");
+        orr_page_add(page, orr_tree_size(levers) > 0 ? "  none gains\n" : "  none does\n");
     }
 }
 
 void orr_render_explain(orr_page *page, const orr_tree *envelope) {
     const orr_tree *result = orr_tree_get(envelope, "result");
     const orr_tree *plan = orr_tree_get(result, "plan");
-    orr_page_ink(page, INK_STRONG);
-    orr_page_add(page, "%s tokens/s/GPU", orr_page_count(page, real(plan, "tokens_per_s_per_gpu")));
-    orr_page_ink(page, INK_PLAIN);
-    bool fits = orr_tree_bool(orr_tree_get(plan, "fits"), false);
-    bool depends =
-        strcmp(text(orr_tree_get(result, "verdict"), "fit"), "depends_on_recompute") == 0;
-    orr_page_add(page, "   step %s   %s\n", orr_page_seconds(page, real(plan, "step_time_s")),
-                 fits      ? "fits"
-                 : depends ? "fits only with recompute"
-                           : "does not fit");
-    orr_render_waterfall(page, orr_tree_get(result, "waterfall"));
-    orr_page_heading(page, "What acts on it");
     const orr_tree *time = orr_tree_get(result, "time");
+    orr_render_verdict(page, orr_tree_get(result, "verdict"), NULL);
+    if (time != NULL) {
+        orr_page_ink(page, INK_STRONG);
+        orr_page_add(page, "%s tokens/s/GPU",
+                     orr_page_count(page, real(plan, "tokens_per_s_per_gpu")));
+        orr_page_ink(page, INK_PLAIN);
+        orr_page_add(page, "   step %s\n", orr_page_seconds(page, real(plan, "step_time_s")));
+        orr_render_waterfall(page, orr_tree_get(result, "waterfall"));
+        orr_page_heading(page, "What acts on it");
+    }
     for (size_t i = 0; i < orr_tree_size(time); i++) {
         const orr_tree *one = orr_tree_at(time, i);
         orr_page_add(page, "  ");
@@ -118,7 +121,8 @@ void orr_render_explain(orr_page *page, const orr_tree *envelope) {
             }
         }
     }
-    add_levers(page, orr_tree_get(result, "levers"));
+    add_levers(page, orr_tree_get(result, "levers"),
+               orr_tree_bool(orr_tree_get(plan, "fits"), false));
 }
 
 /* ---- chart ---------------------------------------------------------------------------------- */
