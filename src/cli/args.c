@@ -186,7 +186,8 @@ static void repeat_argument(cli *self, orr_tree *args, const char *key, const ch
 static orr_status put_argument(cli *self, orr_tree *args, const char *key, const char *value,
                                orr_err *err) {
     if (orr_tree_get(args, key) != NULL) {
-        return usage_of(err, key, "is given twice", "");
+        return usage_of(err, key, "is given twice",
+                        "where it takes several values, they are joined by commas");
     }
     orr_tree_put_text(self->arena, args, key, value);
     return ORR_OK;
@@ -226,7 +227,8 @@ static orr_status positional(cli *self, const orr_tree *command, orr_tree *args,
     const char *key = next_positional(command, args);
     if (key == NULL) {
         return usage(err, text, "is one argument too many",
-                     "options start with --; a file or name is given once");
+                     "options start with --; a file or name is given once; several files of one "
+                     "option are joined by commas");
     }
     if (orr_tree_bool(orr_tree_get(find_field(command, key), "repeat"), false)) {
         repeat_argument(self, args, key, text);

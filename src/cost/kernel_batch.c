@@ -27,21 +27,39 @@ static void write_cell(orr_text *out, const char *cell) {
     orr_text_add(out, "\"");
 }
 
-static void write_header(orr_text *out, const orr_csv *csv) {
-    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
-        write_cell(out, orr_csv_column(csv, i));
-        orr_text_add(out, ",");
+enum { ADDED = 3 };
+static const char *const added[ADDED] = {"predicted_us", "low_us", "high_us"};
+
+/* Columns that are written out again: all but an earlier prediction's. */
+static bool is_kept(const orr_csv *csv, size_t column) {
+    for (int i = 0; i < ADDED; i++) {
+        if (strcmp(orr_csv_column(csv, column), added[i]) == 0) {
+            return false;
+        }
     }
-    orr_text_add(out, "predicted_us,low_us,high_us\n");
+    return true;
+}
+
+static void write_cells(orr_text *out, const orr_csv *csv, const char *const *cells) {
+    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
+        if (is_kept(csv, i)) {
+            write_cell(out, cells == NULL ? orr_csv_column(csv, i) : cells[i]);
+            orr_text_add(out, ",");
+        }
+    }
+}
+
+static void write_header(orr_text *out, const orr_csv *csv) {
+    write_cells(out, csv, NULL);
+    for (int i = 0; i < ADDED; i++) {
+        orr_text_format(out, "%s%s", added[i], i + 1 < ADDED ? "," : "\n");
+    }
 }
 
 /* 90 % around the price, as validate --kernels judges it. */
 static void write_row(orr_text *out, const orr_csv *csv, const orr_kernel_row *row, bool priced,
                       double time_s, double relerr_frac) {
-    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
-        write_cell(out, row->cell[i]);
-        orr_text_add(out, ",");
-    }
+    write_cells(out, csv, row->cell);
     if (!priced) {
         orr_text_add(out, ",,\n");
         return;

@@ -57,6 +57,25 @@ static int count_columns(const orr_csv *csv, orr_kernel_class class, bool have) 
     return count;
 }
 
+/* A header in other letters, or cut by something else than commas. */
+static const char *header_hint(const orr_csv *csv) {
+    const char *first = orr_csv_column(csv, 0);
+    if (orr_csv_columns(csv) == 1 && strpbrk(first, ";\t|") != NULL) {
+        return "columns are separated by commas";
+    }
+    for (size_t i = 0; i < orr_csv_columns(csv); i++) {
+        const char *name = orr_csv_column(csv, i) + strspn(orr_csv_column(csv, i), " ");
+        static const char *const words[] = {"gpu", "dtype", "system", "moe_dtype"};
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            if (strcmp(orr_csv_column(csv, i), words[w]) != 0 && orr_name_equal(name, words[w])) {
+                return "names of columns are in small letters, without spaces: gpu,dtype,m,n,k";
+            }
+        }
+    }
+    return "a header such as gpu,dtype,m,n,k is of products; --class NAME says which columns its "
+           "tables need";
+}
+
 /* Of the class named, else of the one whose mark or whose columns the header has. */
 static orr_status find_class(const orr_csv *csv, const char *path, const char *name,
                              orr_kernel_class *out, orr_err *err) {
@@ -79,8 +98,7 @@ static orr_status find_class(const orr_csv *csv, const char *path, const char *n
         }
     }
     (void)orr_fail(err, ORR_E_SCHEMA, "%s has the columns of no class of kernels", path);
-    orr_hint(err, "a header such as gpu,dtype,m,n,k is of products; --class NAME says which "
-                  "columns its tables need");
+    orr_hint(err, "%s", header_hint(csv));
     return ORR_E_SCHEMA;
 }
 
