@@ -148,7 +148,7 @@ double orr_model_frozen_flops_per_token(const orr_model *model, uint32_t seq, bo
  * card (docs/model-card.md). fallback_name is used when the file names none. */
 orr_status orr_model_read(orr_arena *arena, const orr_tree *file, const char *fallback_name,
                           orr_model **out, orr_err *err);
-/* From an entry of data/measured/models.json (spec: data/measured/README.md). */
+/* From an entry of a models.json, such as data/validation/models.json. */
 orr_status orr_model_read_measured(orr_arena *arena, const char *name, const orr_tree *entry,
                                    orr_model **out, orr_err *err);
 orr_tree *orr_model_write(orr_arena *arena, const orr_model *model);
