@@ -69,7 +69,7 @@ static const orr_field fields[] = {
     TEXT(software, OPS_ALL, "profile under which it runs in training; default: unknown"),
     SIZE(gpus, OPS_ALL, 0, "accelerators of the cluster; default: what the group needs"),
     TEXT(dtype, COMPUTE | EXCHANGE,
-         "bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4; default: bf16"),
+         "bf16, fp16, fp32, fp8, mxfp8, fp8_block, nvfp4 or int8; default: bf16"),
     TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS | LAUNCH,
          "of a product: forward, input_grad or weight_grad; of attention: forward or "
          "backward; default: forward"),
@@ -422,7 +422,7 @@ orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_er
     }
     orr_status status = orr_fail(err, ORR_E_NAME, "unknown dtype '%s'", args->dtype);
     int nearest = orr_name_nearest(args->dtype, names, ORR_DTYPE_COUNT);
-    orr_hint(err, "%s%s%s it may be bf16, fp16, fp32, fp8, mxfp8, fp8_block or nvfp4",
+    orr_hint(err, "%s%s%s it may be bf16, fp16, fp32, fp8, mxfp8, fp8_block, nvfp4 or int8",
              nearest < 0 ? "" : "did you mean '", nearest < 0 ? "" : names[nearest],
              nearest < 0 ? "" : "'?");
     return status;

@@ -284,7 +284,7 @@ static void put_library(orr_arena *arena, const orr_cost_table *table, orr_kerne
 static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                           orr_kernel_pricer *pricer, orr_tree *out) {
     static const char *const SCHEMES[ORR_DTYPE_COUNT] = {
-        "bf16", "fp16", "fp32", "fp8_dynquant", "mxfp8", "fp8_block128", "nvfp4_dynquant"};
+        "bf16", "fp16", "fp32", "fp8_dynquant", "mxfp8", "fp8_block128", "nvfp4_dynquant", "int8"};
     orr_kernel_row row = {.device = table->accelerator->name,
                           .dtype = SCHEMES[op->dtype],
                           .source = "",

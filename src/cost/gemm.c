@@ -33,7 +33,8 @@ orr_machine orr_machine_of(const orr_accelerator *accelerator, orr_dtype dtype) 
 double orr_stored_bytes(orr_dtype dtype) {
     switch (dtype) {
     case ORR_FP32: return 4;
-    case ORR_FP8: return 1;
+    case ORR_FP8:
+    case ORR_INT8: return 1;
     case ORR_MXFP8: return 1 + 1.0 / 32;
     case ORR_FP8_BLOCK: return 1 + 4.0 / 128;
     case ORR_NVFP4: return 0.5 + 1.0 / 16;

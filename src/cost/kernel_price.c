@@ -71,15 +71,16 @@ static bool gemm_relatives(const orr_kernel_pricer *pricer, const orr_accelerato
     return out->count > 0 && (half || strcmp(scheme, "bf16") == 0 || out->kin != ORR_KIN_OTHER);
 }
 
-/* Fits of another scheme with elements as wide and as few scales. Not for integers on NVIDIA's:
- * their rate by that of fp8 differs between boards, and no sheet of the catalog states it. */
+/* Fits of another scheme with elements as wide and as few scales. For integers on NVIDIA's, whose
+ * rate by that of fp8 differs between boards, only where the sheet states it. */
 static bool gemm_alike(const orr_kernel_pricer *pricer, const orr_accelerator *a,
                        const char *scheme, orr_relatives *out) {
     static const char *const WIDE[2][3] = {{"fp8_row", "fp8_dynquant", "int8"},
                                            {"mxfp4", "nvfp4_dynquant"}};
     orr_dtype dtype;
     if (!orr_scheme_dtype(scheme, &dtype) || orr_dtype_bytes(dtype) > 1 ||
-        (strncmp(scheme, "int", 3) == 0 && a->vendor == ORR_NVIDIA)) {
+        (strncmp(scheme, "int", 3) == 0 && a->vendor == ORR_NVIDIA &&
+         (strcmp(scheme, "int8") != 0 || !(a->peak_flops[ORR_INT8] > 0)))) {
         return false;
     }
     const char *const *list = WIDE[orr_dtype_bytes(dtype) < 1];
@@ -109,7 +110,7 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
         orr_dtype dtype = (orr_dtype)fit->dtype;
         orr_gemm_constants c = orr_gemm_borrow(&pricer->now->transfer, fit, a);
         c.quantise_frac = alike ? 0 : c.quantise_frac; /* a plain product, as far as is known */
-        orr_machine machine = orr_scheme_machine(a, fit->scheme, dtype);
+        orr_machine machine = orr_scheme_machine(a, alike ? row->dtype : fit->scheme, dtype);
         orr_gemm_shape shape = {.m = row->shape.gemm.m,
                                 .n = row->shape.gemm.n,
                                 .k = row->shape.gemm.k,

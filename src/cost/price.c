@@ -46,6 +46,9 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
     if (native && (dtype == ORR_FP8 || dtype == ORR_MXFP8 || dtype == ORR_FP8_BLOCK)) {
         prices->constants.efficiency = arch->fp8_efficiency / best_gain(fit);
         extra = root_sum(extra, 0.08);
+    } else if (native && dtype == ORR_INT8) {
+        prices->constants.efficiency = arch->fp8_efficiency / best_gain(fit);
+        extra = root_sum(extra, ORR_THIN_RELERR); /* as products in fp8: nothing trains in it */
     } else if (native && dtype == ORR_NVFP4) {
         prices->constants.efficiency = arch->fp4_efficiency / best_gain(fit);
         extra = root_sum(extra, 0.10);
@@ -56,7 +59,7 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
     bool own = kin == ORR_KIN_SAME && (dtype == ORR_BF16 || dtype == ORR_FP16);
     prices->surface = own ? fit->fit.surface : NULL;
     bool measured = kin != ORR_KIN_OTHER && !fit->fit.assumed;
-    prices->provenance = measured ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
+    prices->provenance = measured && dtype != ORR_INT8 ? ORR_FROM_MODEL : ORR_FROM_ASSUMPTION;
     return ORR_OK;
 }
 

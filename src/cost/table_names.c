@@ -114,6 +114,9 @@ orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *s
         accelerator->peak_flops[ORR_FP8] > 0) {
         machine.peak_flops = 2 * accelerator->peak_flops[ORR_FP8];
     }
+    if (strcmp(scheme, "int8") == 0 && accelerator->peak_flops[ORR_INT8] > 0) {
+        machine.peak_flops = accelerator->peak_flops[ORR_INT8];
+    }
     return machine;
 }
 

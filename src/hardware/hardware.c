@@ -22,7 +22,7 @@ const char *orr_dtype_name(orr_dtype dtype) {
 }
 
 double orr_dtype_bytes(orr_dtype dtype) {
-    static const double bytes[ORR_DTYPE_COUNT] = {2, 2, 4, 1, 1, 1, 0.5};
+    static const double bytes[ORR_DTYPE_COUNT] = {2, 2, 4, 1, 1, 1, 0.5, 1};
     return (unsigned)dtype < ORR_DTYPE_COUNT ? bytes[dtype] : 0;
 }
 
@@ -160,7 +160,7 @@ static const orr_schema schema = {"hardware file", fields, sizeof fields / sizeo
 static const orr_field peak_fields[] = {
     PEAK(ORR_BF16, "bf16"),   PEAK(ORR_FP16, "fp16"),   PEAK(ORR_FP32, "fp32"),
     PEAK(ORR_FP8, "fp8"),     PEAK(ORR_MXFP8, "mxfp8"), PEAK(ORR_FP8_BLOCK, "fp8_block"),
-    PEAK(ORR_NVFP4, "nvfp4"),
+    PEAK(ORR_NVFP4, "nvfp4"), PEAK(ORR_INT8, "int8"),
 };
 static const orr_schema peak_schema = {"peak of the hardware file", peak_fields,
                                        sizeof peak_fields / sizeof *peak_fields, false};

@@ -18,10 +18,11 @@ typedef enum orr_dtype {
     ORR_MXFP8 = 4,     /* 1x32 block scaling */
     ORR_FP8_BLOCK = 5, /* 1x128 and 128x128 scaling */
     ORR_NVFP4 = 6,
+    ORR_INT8 = 7, /* no plan trains in it: for `cost` and tables of kernels */
     ORR_DTYPE_COUNT
 } orr_dtype;
 /* In the order of the enum; so are the words of the others below. */
-#define ORR_DTYPE_WORDS "bf16", "fp16", "fp32", "fp8", "mxfp8", "fp8_block", "nvfp4"
+#define ORR_DTYPE_WORDS "bf16", "fp16", "fp32", "fp8", "mxfp8", "fp8_block", "nvfp4", "int8"
 const char *orr_dtype_name(orr_dtype dtype);
 double orr_dtype_bytes(orr_dtype dtype); /* an element, without block scales */
 

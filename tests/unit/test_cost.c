@@ -156,6 +156,23 @@ static void attention_in_eight_bits_gains_as_measured(void **state) {
     }
 }
 
+/* As in fp8, at the sheet's rate for integers, by assumption. */
+static void integers_run_at_the_rate_of_the_sheet(void **state) {
+    (void)state;
+    orr_op op = {.kind = ORR_OP_GEMM, .dtype = ORR_FP8, .out_bytes = 2};
+    op.shape.gemm.m = op.shape.gemm.n = op.shape.gemm.k = 8192;
+    op.shape.gemm.batch = 1;
+    const orr_cost_table *h200 = table_of("h200", 8, "megatron-core");
+    const orr_cost_table *ada = table_of("rtx-4090", 8, "megatron-core");
+    orr_cost fp8 = orr_cost_op(h200, &op), ada_fp8 = orr_cost_op(ada, &op);
+    op.dtype = ORR_INT8;
+    orr_cost int8 = orr_cost_op(h200, &op), ada_int8 = orr_cost_op(ada, &op);
+    assert_true(fabs(int8.time_s / fp8.time_s - 1) < 1e-9); /* one rate for both */
+    assert_true(ada_int8.time_s < 0.7 * ada_fp8.time_s);    /* twice that of fp8 */
+    assert_true(int8.relerr_frac > fp8.relerr_frac);
+    assert_int_equal(int8.provenance, ORR_FROM_ASSUMPTION);
+}
+
 static void collectives_know_where_a_group_lies(void **state) {
     (void)state;
     const orr_cost_table *table = table_of("h100", 64, "megatron-core");
@@ -468,6 +485,7 @@ int main(void) {
         cmocka_unit_test(loans_are_told),
         cmocka_unit_test(one_group_is_a_plain_product),
         cmocka_unit_test(attention_in_eight_bits_gains_as_measured),
+        cmocka_unit_test(integers_run_at_the_rate_of_the_sheet),
         cmocka_unit_test(collectives_know_where_a_group_lies),
         cmocka_unit_test(mesh_links_add_up),
         cmocka_unit_test(software_shapes_memory_ops),
