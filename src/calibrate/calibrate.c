@@ -1,6 +1,7 @@
 #include "calibrate/calibrate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -46,12 +47,11 @@ static void put_share(orr_arena *arena, orr_tree *map, const char *key, double v
 }
 
 void orr_put_errors(orr_arena *arena, orr_tree *map, const orr_validated *validated) {
-    static const double P90_OF_SD = 1.645;
-    const orr_errors *small = &validated->small, *training = &validated->training;
-    small = small->rows > 0 ? small : training;
-    training = training->rows > 0 ? training : small;
-    put_share(arena, map, "error_small", small->p90 / P90_OF_SD);
-    put_share(arena, map, "error_training", training->p90 / P90_OF_SD);
+    const orr_errors *training = &validated->training;
+    training = training->rows > 0 ? training : &validated->small;
+    double small_frac = validated->spread.small_frac, large_frac = validated->spread.training_frac;
+    put_share(arena, map, "error_small", small_frac > 0 ? small_frac : large_frac);
+    put_share(arena, map, "error_training", large_frac > 0 ? large_frac : small_frac);
     put_share(arena, map, "mape_all", validated->all.mape);
     put_share(arena, map, "mape_training", training->mape);
     put_share(arena, map, "bias", validated->all.bias);
@@ -104,6 +104,21 @@ void orr_put_surface(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
     }
 }
 
+void orr_put_spread(orr_arena *arena, orr_tree *map, const orr_validated *validated) {
+    enum { TEXT_LIMIT_BYTES = 1 << 20 };
+    const orr_spread *spread = &validated->spread;
+    if (spread->has_surface) {
+        orr_text text = orr_text_new(arena, TEXT_LIMIT_BYTES);
+        orr_surface_write(&text, &spread->surface);
+        orr_tree_put_text(arena, map, "spread", orr_text_done(&text));
+    }
+    if (spread->cover.dims > 0) {
+        orr_text text = orr_text_new(arena, TEXT_LIMIT_BYTES);
+        orr_cover_write(&text, &spread->cover);
+        orr_tree_put_text(arena, map, "covers", orr_text_done(&text));
+    }
+}
+
 /* ---- bins ----------------------------------------------------------------------------------- */
 
 static orr_bins *bins_new(orr_arena *arena, const orr_calibration *names, size_t sample_bytes) {
@@ -134,6 +149,22 @@ orr_bin *orr_bin_of(orr_bins *bins, const char *device, const char *kernel, cons
     b->flag = flag;
     b->accelerator = orr_calibration_device(bins->arena, bins->names, device);
     return b->accelerator != NULL ? b : NULL;
+}
+
+/* Whether an accelerator goes by that name; the last answer is kept, since rows come in runs. */
+static bool knows(orr_bins *bins, const char *device) {
+    if (bins->last_device == NULL || strcmp(bins->last_device, device) != 0) {
+        for (uint32_t i = 0; i < bins->count; i++) {
+            if (strcmp(bins->bin[i].device, device) == 0) {
+                bins->last_device = bins->bin[i].device;
+                bins->last_known = bins->bin[i].accelerator != NULL;
+                return bins->last_known;
+            }
+        }
+        bins->last_device = orr_arena_text(bins->arena, device);
+        bins->last_known = orr_calibration_device(bins->arena, bins->names, device) != NULL;
+    }
+    return bins->last_known;
 }
 
 void *orr_bin_add(orr_bins *bins, orr_bin *bin) {
@@ -176,29 +207,102 @@ static const orr_fit_class *const FITS[ORR_KERNELS_COUNT] = {
     [ORR_KERNELS_COLLECTIVES] = &orr_fit_collectives,
 };
 
+bool orr_bins_go_on(const void *watcher) {
+    const orr_bins *bins = (const orr_bins *)watcher;
+    return orr_watch_tell(bins->watch, "rows", (double)bins->rows_done, (double)bins->rows);
+}
+
+static orr_status stopped_or(const orr_bins *bins, orr_err *err) {
+    return orr_bins_go_on(bins) ? ORR_OK
+                                : orr_fail(err, ORR_E_CANCELLED, "stopped; nothing was written");
+}
+
+/* Rows and bins in an order of their own, so that the order of a table's rows changes nothing. */
+static int by_content(const void *a, const void *b) {
+    const orr_sample *x = (const orr_sample *)a, *y = (const orr_sample *)b;
+    for (uint32_t d = 0; d < ORR_SURFACE_DIMS; d++) {
+        if (x->place[d] != y->place[d]) {
+            return x->place[d] < y->place[d] ? -1 : 1;
+        }
+    }
+    if (x->time_s != y->time_s) {
+        return x->time_s < y->time_s ? -1 : 1;
+    }
+    return x->block < y->block ? -1 : x->block > y->block;
+}
+
+static int by_name(const void *a, const void *b) {
+    const orr_bin *x = (const orr_bin *)a, *y = (const orr_bin *)b;
+    const char *const names[][2] = {{x->device, y->device},
+                                    {x->kernel, y->kernel},
+                                    {x->scheme, y->scheme},
+                                    {x->source, y->source}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int order = strcmp(names[i][0], names[i][1]);
+        if (order != 0) {
+            return order;
+        }
+    }
+    return x->flag < y->flag ? -1 : x->flag > y->flag;
+}
+
+static void put_in_order(orr_bins *bins) {
+    for (uint32_t i = 0; i < bins->count; i++) {
+        orr_bin *bin = &bins->bin[i];
+        if (bin->count > 0) {
+            qsort(bin->sample, bin->count, bins->sample_bytes, by_content);
+        }
+        bins->rows += bin->count;
+    }
+    qsort(bins->bin, bins->count, sizeof *bins->bin, by_name);
+}
+
+/* What is said of rows that no fit can use. */
+static void note_row(orr_bins *bins, const orr_kernel_row *row) {
+    orr_watch *watch = bins->watch;
+    if (watch == NULL) {
+        return;
+    }
+    watch->rows++;
+    watch->timeless += !(row->time_s > 0);
+    if (!knows(bins, row->device)) {
+        watch->unknown++;
+        if (watch->unknown_device == NULL) {
+            watch->unknown_device = orr_arena_text(bins->arena, row->device);
+        }
+    }
+}
+
 static orr_status fit_class(const orr_fit_class *class, orr_kernel_rows *rows, orr_bins *bins,
                             orr_tree *fits, orr_err *err) {
     orr_kernel_row row;
     for (bool more = true; more;) {
         ORR_TRY(orr_kernel_rows_next(rows, &row, &more, err));
+        if (more) {
+            note_row(bins, &row);
+        }
         if (more && row.time_s > 0) {
             class->add(bins, rows->class, &row);
         }
     }
+    put_in_order(bins);
     if (class->fit_all != NULL) {
         class->fit_all(bins, fits);
-        return ORR_OK;
+        return stopped_or(bins, err);
     }
     for (uint32_t i = 0; i < bins->count; i++) {
         if (bins->bin[i].accelerator != NULL && bins->bin[i].count >= class->least_rows) {
             class->fit(bins, &bins->bin[i], fits);
         }
+        bins->rows_done += bins->bin[i].count;
+        ORR_TRY(stopped_or(bins, err));
     }
     return ORR_OK;
 }
 
 orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
-                         const orr_calibration *names, orr_tree **file, orr_err *err) {
+                         const orr_calibration *names, orr_watch *watch, orr_tree **file,
+                         orr_err *err) {
     orr_kernel_rows rows;
     ORR_TRY(orr_kernel_rows_open(arena, path, class, true, &rows, err));
     orr_tree *out = orr_tree_new_map(arena);
@@ -209,7 +313,9 @@ orr_status orr_calibrate(orr_arena *arena, const char *path, const char *class,
     orr_tree *fits = orr_tree_put(arena, out, "fits", orr_tree_new_list(arena));
     *file = out;
     const orr_fit_class *class_fit = FITS[rows.class];
-    return fit_class(class_fit, &rows, bins_new(arena, names, class_fit->sample_bytes), fits, err);
+    orr_bins *bins = bins_new(arena, names, class_fit->sample_bytes);
+    bins->watch = watch;
+    return fit_class(class_fit, &rows, bins, fits, err);
 }
 
 /* ---- parts ---------------------------------------------------------------------------------- */

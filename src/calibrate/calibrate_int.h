@@ -18,6 +18,10 @@ typedef struct orr_bins {
     orr_arena *arena;
     const orr_calibration *names;
     size_t sample_bytes;
+    orr_watch *watch;
+    const char *last_device; /* asked for, and whether it is known */
+    bool last_known;
+    size_t rows, rows_done; /* of bins that are fitted */
     uint32_t count;
     orr_bin bin[ORR_MAX_BINS];
 } orr_bins;
@@ -40,6 +44,8 @@ typedef struct orr_fit_class {
 extern const orr_fit_class orr_fit_gemm, orr_fit_attention, orr_fit_memops, orr_fit_grouped,
     orr_fit_layers, orr_fit_exchange, orr_fit_collectives;
 
+/* Tells the watcher how many rows are fitted: a task's go_on, with the bins as its watcher. */
+bool orr_bins_go_on(const void *bins);
 /* Numbers as people write them, with six digits and a unit. */
 void orr_put_rate(orr_arena *arena, orr_tree *map, const char *key, double Bps);
 void orr_put_number(orr_arena *arena, orr_tree *map, const char *key, double value);
@@ -52,8 +58,17 @@ orr_tree *orr_put_head(orr_arena *arena, const orr_bin *bin, const orr_machine *
  * end in _Bps bytes a second. */
 void orr_put_parameters(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
                         const void *constants);
+/* How its errors depend on the shape, and which shapes it has seen. */
+void orr_put_spread(orr_arena *arena, orr_tree *map, const orr_validated *validated);
 /* The surface that the task's model leaves, where it has one. */
 void orr_put_surface(orr_arena *arena, orr_tree *map, const orr_fit_task *task,
                      const void *constants);
+
+/* False: stop. */
+static inline bool orr_watch_tell(const orr_watch *watch, const char *what, double done,
+                                  double total) {
+    return watch == NULL || watch->progress == NULL ||
+           watch->progress(watch->user, what, done, total);
+}
 
 #endif

@@ -100,6 +100,8 @@ static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(attention_sample),
                          .count = bin->count,
                          .model = attention_model,
+                         .go_on = orr_bins_go_on,
+                         .watcher = bins,
                          .user = &machine,
                          .surface = &SURFACE};
     orr_flash_constants best = {0};
@@ -125,6 +127,7 @@ static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
     orr_put_number(arena, record, "causal_share", causal_share(bin));
     orr_put_parameters(arena, record, &task, &best);
     orr_put_surface(arena, record, &task, &best);
+    orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
 }
 

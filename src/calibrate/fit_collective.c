@@ -147,9 +147,6 @@ static void put_record(orr_arena *arena, const member *m, const orr_fit_task *ta
     const orr_message *message = &m->message[m->own];
     orr_validated validated;
     orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, message, &validated);
-    /* a curve has a dozen rows of each size class: their ninth tenth says too little of the next */
-    validated.small.p90 = validated.small.within_90;
-    validated.training.p90 = validated.training.within_90;
     orr_tree *record = orr_tree_new_map(arena);
     orr_tree_put_text(arena, record, "device", bin->accelerator->name);
     orr_tree_put_text(arena, record, "system", bin->device);
@@ -172,6 +169,7 @@ static void put_record(orr_arena *arena, const member *m, const orr_fit_task *ta
     orr_put_errors(arena, record, &validated);
     orr_put_parameters(arena, record, task, message);
     orr_put_surface(arena, record, task, message);
+    orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
 }
 
@@ -210,6 +208,8 @@ static void fit_bins(orr_bins *bins, orr_tree *fits) {
                                        .sample_bytes = sizeof(collective_sample),
                                        .count = bin->count,
                                        .model = collective_model,
+                                       .go_on = orr_bins_go_on,
+                                       .watcher = bins,
                                        .user = &m,
                                        .remain = remain};
             if (pass == 0) {

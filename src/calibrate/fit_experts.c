@@ -101,6 +101,7 @@ static void put_bin(orr_arena *arena, const orr_bin *bin, const orr_fit_task *ta
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_put_parameters(arena, record, task, constants);
     orr_put_surface(arena, record, task, constants);
+    orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
 }
 
@@ -174,6 +175,8 @@ static void fit_experts(orr_bins *bins, const orr_surface_plan *surface, orr_tre
                                          .sample_bytes = sizeof(experts_sample),
                                          .count = bin->count,
                                          .model = experts_model,
+                                         .go_on = orr_bins_go_on,
+                                         .watcher = bins,
                                          .user = &fit[i].machine,
                                          .surface = surface};
             (void)orr_robust_fit_most(&fit[i].task, MOST_SAMPLES, &fit[i].constants);
@@ -240,6 +243,8 @@ static void fit_exchange(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(exchange_sample),
                          .count = bin->count,
                          .model = exchange_model,
+                         .go_on = orr_bins_go_on,
+                         .watcher = bins,
                          .surface = &EXCHANGE_SURFACE};
     (void)orr_robust_fit_most(&task, MOST_SAMPLES, &constants);
     put_bin(bins->arena, bin, &task, &constants, &machine, fits);

@@ -22,13 +22,10 @@ typedef struct gemm_sample {
 } gemm_sample;
 
 #define PARAMETER(key, member, way, from, least, most, weight)                                     \
-    {.name = (key),                                                                                \
-     .offset = offsetof(orr_gemm_constants, member),                                               \
-     .scale = (way),                                                                               \
-     .start = (from),                                                                              \
-     .low = (least),                                                                               \
-     .high = (most),                                                                               \
-     .pull = (weight)}
+    {                                                                                              \
+        .name = (key), .offset = offsetof(orr_gemm_constants, member), .scale = (way),             \
+        .start = (from), .low = (least), .high = (most), .pull = (weight)                          \
+    }
 enum { UNIT_RATE = 4, QUANTISE = 14, TILES_FROM = 15, PARAMETERS = TILES_FROM + 10 };
 
 static void set_parameters(orr_parameter out[PARAMETERS], const orr_machine *machine,
@@ -90,7 +87,8 @@ static uint32_t bin_parameters(orr_parameter out[PARAMETERS], const orr_bin *bin
     return PARAMETERS - 1;
 }
 
-static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
+static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+    orr_arena *arena = bins->arena;
     /* libraries either cut work into whole waves or hardly at all: begin at both ends */
     static const double QUANTISATION[] = {0.05, 0.95};
     orr_machine machine = orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
@@ -101,6 +99,8 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(gemm_sample),
                          .count = bin->count,
                          .model = gemm_model,
+                         .go_on = orr_bins_go_on,
+                         .watcher = bins,
                          .user = &machine,
                          .surface = &SURFACE};
     orr_gemm_constants best = {0};
@@ -127,6 +127,7 @@ static void fit_bin(orr_arena *arena, const orr_bin *bin, orr_tree *fits) {
     orr_tree_put_text(arena, record, "scheme", bin->scheme);
     orr_put_parameters(arena, record, &task, &best);
     orr_put_surface(arena, record, &task, &best);
+    orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
 }
 
@@ -176,7 +177,7 @@ static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row
 
 static void fit_richest(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
     if (is_richest(bins, bin)) {
-        fit_bin(bins->arena, bin, fits);
+        fit_bin(bins, bin, fits);
     }
 }
 

@@ -46,6 +46,8 @@ static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
                          .sample_bytes = sizeof(memop_sample),
                          .count = bin->count,
                          .model = memop_model,
+                         .go_on = orr_bins_go_on,
+                         .watcher = bins,
                          .user = &machine,
                          .surface = &SURFACE};
     orr_stream_constants best = {0};
@@ -56,6 +58,7 @@ static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
     orr_put_parameters(arena, record, &task, &best);
     orr_put_surface(arena, record, &task, &best);
+    orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
 }
 

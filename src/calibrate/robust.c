@@ -10,7 +10,7 @@
 
 static const double SOFT = 0.05; /* residuals beyond this pull linearly */
 static const double EDGE = 1e-3; /* shares start at least this far from their bounds */
-enum { MOST_ROUNDS = 30, RESTARTS = 6 };
+enum { MOST_ROUNDS = 30, RESTARTS = 6, FOLD_RESTARTS = 2 };
 static const double ENOUGH = 0.998; /* a restart must gain more than this */
 /* Unknowns are counted from ORIGIN at their starts: finite differences step relative to that. The
  * model has kinks where another tile wins; wide steps see over them, narrow ones settle. */
@@ -65,11 +65,18 @@ static double log_ratio(const orr_fit_task *task, const void *constants, uint32_
     return time > 0 ? log(time / sample->time_s) : 10;
 }
 
+static bool goes_on(const orr_fit_task *task) {
+    return task->go_on == NULL || task->go_on(task->watcher);
+}
+
 static int residuals(void *user, int m, int n, const double *x, double *out, int flag) {
     (void)m;
     (void)flag;
     search *s = (search *)user;
     const orr_fit_task *task = s->task;
+    if (!goes_on(task)) {
+        return -1; /* ends lmdif */
+    }
     for (int i = 0; i < n; i++) {
         *member(&task->parameter[i], s->constants) = value_at(&task->parameter[i], x[i]);
     }
@@ -94,7 +101,7 @@ static double square_sum(const double *value, size_t count) {
 
 /* warm: from where the constants stand, else from the starts. */
 static double fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pick, size_t count,
-                  bool warm, void *constants) {
+                  uint32_t restarts, bool warm, void *constants) {
     int n = (int)task->parameter_count, m = (int)count + n;
     size_t rows = (size_t)m, columns = (size_t)n;
     double *x = ORR_NEW_ARRAY(arena, double, columns);
@@ -111,7 +118,7 @@ static double fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pi
     }
     search s = {task, pick, count, constants};
     double cost = INFINITY;
-    for (int restart = 0; restart < RESTARTS; restart++) {
+    for (int restart = 0; restart < (int)restarts; restart++) {
         double step = restart % 2 == 0 ? WIDE_STEP : NARROW_STEP;
         int calls = 0;
         (void)lmdif(residuals, &s, m, n, x, value, 1e-5, 1e-6, 0, MOST_ROUNDS * (n + 1),
@@ -119,7 +126,7 @@ static double fit(orr_arena *arena, const orr_fit_task *task, const uint32_t *pi
                     work + 3 * n, work + 4 * n, work + 5 * n);
         (void)residuals(&s, m, n, x, value, 1);
         double now = square_sum(value, rows);
-        if (restart > 0 && now > ENOUGH * cost) {
+        if ((restart > 0 && now > ENOUGH * cost) || !goes_on(task)) {
             break;
         }
         cost = now;
@@ -148,10 +155,6 @@ static orr_errors summarise(double *signed_error, size_t count) {
     qsort(signed_error, count, sizeof *signed_error, by_value);
     e.median = quantile(signed_error, count, 0.5);
     e.p90 = quantile(signed_error, count, 0.9);
-    if (count > 0) { /* the k-th of n values bounds the next with k / (n + 1) */
-        size_t rank = (size_t)ceil(0.9 * (double)(count + 1));
-        e.within_90 = signed_error[orr_min_u64(rank, count) - 1];
-    }
     return e;
 }
 
@@ -192,8 +195,8 @@ static double fit_first(orr_arena *arena, const orr_fit_task *task, const uint32
         *member(p, other) = p->other_start > 0 ? p->other_start : p->start;
         both = both || p->other_start > 0;
     }
-    double cost = fit(arena, task, order, count, false, constants);
-    double other_cost = both ? fit(arena, task, order, count, true, other) : cost;
+    double cost = fit(arena, task, order, count, RESTARTS, false, constants);
+    double other_cost = both ? fit(arena, task, order, count, RESTARTS, true, other) : cost;
     if (other_cost < ENOUGH * cost) {
         memcpy(constants, other, task->constants_bytes);
         return other_cost;
@@ -209,7 +212,7 @@ double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constant
     size_t first = orr_max_u64(LEAST_FIRST, all / 4);
     double cost = fit_first(scratch, task, order, orr_min_u64(first, all), constants);
     if (first < all) {
-        cost = fit(scratch, task, order, all, true, constants);
+        cost = fit(scratch, task, order, all, RESTARTS, true, constants);
     }
     orr_arena_free(scratch);
     return cost;
@@ -218,7 +221,8 @@ double orr_robust_fit_most(const orr_fit_task *task, size_t most, void *constant
 double orr_robust_refit_most(const orr_fit_task *task, size_t most, void *constants) {
     orr_arena *scratch = orr_arena_new();
     const uint32_t *order = shuffled(scratch, task->count);
-    double cost = fit(scratch, task, order, orr_min_u64(most, task->count), true, constants);
+    double cost =
+        fit(scratch, task, order, orr_min_u64(most, task->count), RESTARTS, true, constants);
     orr_arena_free(scratch);
     return cost;
 }
@@ -275,24 +279,25 @@ void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most
                          const void *constants, orr_validated *out) {
     uint32_t *order = shuffled(arena, task->count);
     uint32_t *pick = ORR_NEW_ARRAY(arena, uint32_t, task->count + 1);
-    double *error = ORR_NEW_ARRAY(arena, double, task->count + 1);
-    bool *training = ORR_NEW_ARRAY(arena, bool, task->count + 1);
+    orr_left *row = ORR_NEW_ARRAY(arena, orr_left, task->count + 1);
     double *part = ORR_NEW_ARRAY(arena, double, task->count + 1);
     void *trial = orr_arena_alloc(arena, task->constants_bytes);
     orr_arena *scratch = orr_arena_new();
     size_t judged = 0;
-    for (uint32_t fold = 0; fold < folds; fold++) {
+    for (uint32_t fold = 0; fold < folds && goes_on(task); fold++) {
         memcpy(trial, constants, task->constants_bytes);
         size_t seen = keep(task, order, task->count, folds, fold, false, task->count, pick);
-        (void)fit(scratch, task, pick, orr_min_u64(seen, most), true, trial);
+        (void)fit(scratch, task, pick, orr_min_u64(seen, most), FOLD_RESTARTS, true, trial);
         orr_surface surface;
         bool corrected = leave(scratch, task, trial, pick, seen, &surface);
         size_t left = keep(task, order, task->count, folds, fold, true, task->count, pick);
         for (size_t i = 0; i < left; i++) {
             const orr_sample *sample = sample_at(task, pick[i]);
             double more = corrected ? orr_surface_log(&surface, sample->place) : 0;
-            training[judged] = sample->training;
-            error[judged++] = exp(log_ratio(task, trial, pick[i]) + more) - 1;
+            row[judged++] = (orr_left){.error = exp(log_ratio(task, trial, pick[i]) + more) - 1,
+                                       .place = sample->place,
+                                       .block = sample->block,
+                                       .training = sample->training};
         }
         orr_arena_reset(scratch);
     }
@@ -300,13 +305,17 @@ void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most
     for (int which = 0; which < 3; which++) { /* all, training, small */
         size_t count = 0;
         for (size_t i = 0; i < judged; i++) {
-            if (which == 0 || training[i] == (which == 1)) {
-                part[count++] = error[i];
+            if (which == 0 || row[i].training == (which == 1)) {
+                part[count++] = row[i].error;
             }
         }
         *(which == 0   ? &out->all
           : which == 1 ? &out->training
                        : &out->small) = summarise(part, count);
     }
+    static const double ONE_DIMENSION[] = {8}; /* half octaves */
+    bool planned = task->surface != NULL;
+    orr_spread_fit(arena, row, judged, planned ? task->surface->dims : 1,
+                   planned ? task->surface->step[0] : ONE_DIMENSION, &out->spread);
     orr_arena_free(scratch);
 }

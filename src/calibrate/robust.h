@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "calibrate/spread.h"
 #include "calibrate/surface.h"
 
 typedef enum orr_scale {
@@ -53,7 +54,9 @@ typedef struct orr_fit_task {
     /* time of a sample under constants */
     double (*model)(const void *constants, const void *sample, const void *user);
     const void *user;
-    const orr_surface_plan *surface; /* NULL: none is fitted */
+    bool (*go_on)(const void *watcher); /* asked often; false: end, with whatever there is */
+    const void *watcher;
+    const orr_surface_plan *surface; /* NULL: none is fitted, places are of one dimension */
     const orr_remainder *kin;        /* of relatives, for the surface to learn from as well */
     size_t kin_count;
     /* In place of a surface by that plan: what the model leaves of some samples. NULL: as planned
@@ -66,7 +69,6 @@ typedef struct orr_fit_task {
 typedef struct orr_errors {
     uint32_t rows;
     double mape, median, p90, bias;
-    double within_90; /* bounds one more row with 90 %: with few rows a little above p90 */
 } orr_errors;
 
 /* Fits a seeded choice of at most `most` of all samples, a quarter of them first. `constants` holds
@@ -85,6 +87,7 @@ bool orr_robust_surface(orr_arena *arena, const orr_fit_task *task, const void *
  * (constants, begun at those given, and surface) did not see. */
 typedef struct orr_validated {
     orr_errors all, training, small;
+    orr_spread spread;
 } orr_validated;
 void orr_robust_validate(orr_arena *arena, const orr_fit_task *task, size_t most, uint32_t folds,
                          const void *constants, orr_validated *out);

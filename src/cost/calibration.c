@@ -32,6 +32,16 @@ static orr_status add_fit(orr_arena *arena, const orr_fit_list *list, const orr_
         ORR_TRY(orr_surface_read(arena, fit->surface_text, at, &surface, err));
         fit->surface = surface;
     }
+    if (fit->spread_text != NULL) {
+        orr_surface *spread = NULL;
+        orr_span at = orr_tree_span(orr_tree_get(record, "spread"));
+        ORR_TRY(orr_surface_read(arena, fit->spread_text, at, &spread, err));
+        fit->spread = spread;
+    }
+    if (fit->cover_text != NULL) {
+        orr_span at = orr_tree_span(orr_tree_get(record, "covers"));
+        ORR_TRY(orr_cover_read(fit->cover_text, at, &fit->cover, err));
+    }
     return ORR_OK;
 }
 
@@ -64,6 +74,19 @@ static orr_status add_left_out(orr_arena *arena, const orr_tree *record, orr_cal
                            &into->left_out[into->left_out_count++], NULL, err);
 }
 
+static orr_status add_likeness(orr_arena *arena, const orr_tree *record, orr_calibration *into,
+                               orr_err *err) {
+    orr_likeness_fit fit = {0};
+    ORR_TRY(orr_schema_read(&orr_likeness_schema, arena, record, &fit, NULL, err));
+    const orr_likeness *l = &fit.likeness;
+    if (l->level + l->smooth + l->rough > 1) {
+        return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(record),
+                           "the shares of a likeness add up to more than 1");
+    }
+    into->likeness[fit.kind] = fit.likeness;
+    return ORR_OK;
+}
+
 static orr_status add_transfer(orr_arena *arena, const orr_tree *record, orr_calibration *into,
                                orr_err *err) {
     if (into->transfer.source != NULL) {
@@ -79,8 +102,10 @@ static record_reader *reader_of(const char *class) {
     static const struct {
         const char *class;
         record_reader *add;
-    } readers[] = {
-        {"architecture", add_arch}, {"transfer", add_transfer}, {"left_out", add_left_out}};
+    } readers[] = {{"architecture", add_arch},
+                   {"transfer", add_transfer},
+                   {"likeness", add_likeness},
+                   {"left_out", add_left_out}};
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
         if (strcmp(class, readers[i].class) == 0) {
             return readers[i].add;
@@ -107,7 +132,7 @@ orr_status orr_calibration_add(orr_arena *arena, const orr_tree *file, orr_calib
         return orr_fail_at(err, ORR_E_SCHEMA, orr_tree_span(name ? name : file),
                            "unknown class \"%s\" of a calibration file, expected gemm, attention, "
                            "memops, grouped_gemm, moe_fused, ep_alltoall, collectives, "
-                           "architecture, transfer, left_out or devices",
+                           "architecture, transfer, likeness, left_out or devices",
                            class);
     }
     for (size_t r = 0; r < orr_tree_size(fits); r++) {

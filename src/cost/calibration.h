@@ -8,6 +8,7 @@
 
 #include "cost/models.h"
 #include "cost/surface.h"
+#include "evidence/evidence.h"
 #include "orrery/status.h"
 #include "orrery/tree.h"
 #include "program/program.h"
@@ -32,6 +33,9 @@ typedef struct orr_fit {
     double mape_all_frac, mape_training_frac, bias_frac; /* of rows left out, for reports */
     const char *surface_text;                            /* as the file holds it; NULL: none */
     const orr_surface *surface;                          /* read from it; NULL: none */
+    const char *spread_text, *cover_text;
+    const orr_surface *spread; /* ln of a factor on its errors, over shapes; NULL: none */
+    orr_cover cover;           /* shapes that it has seen */
 } orr_fit;
 
 typedef struct orr_gemm_fit {
@@ -108,6 +112,8 @@ typedef struct orr_arch_fit {
 /* What a fit is worth on another device. Errors are one standard deviation, relative. */
 typedef struct orr_transfer {
     const char *source;
+    double octave_frac; /* each octave outside the shapes that a fit has seen */
+    double start_frac;  /* of a launch: how starts differ between fits */
     double power; /* efficiency grows as (watts a flop/s of peak)^power, within an architecture */
     double sibling_frac;       /* error of a kernel by siblings' fits of the same kernel */
     double distance_frac;      /* more, for each e-fold between the data sheets */
@@ -117,6 +123,15 @@ typedef struct orr_transfer {
     /* Of an all-to-all's price where kernels send a token once a rank. */
     double exchange_frac, exchange_few_frac;
 } orr_transfer;
+
+/* How far measured shapes of a class speak for others; evidence/evidence.h. */
+typedef struct orr_likeness_fit {
+    const char *source;
+    uint8_t kind; /* orr_op_kind */
+    uint32_t rows;
+    orr_likeness likeness;
+    double error_model_frac, error_restored_frac, inside_90_frac; /* of trials not fitted to */
+} orr_likeness_fit;
 
 /* How far a device of the kernel tables was off, priced without its own fits; training sizes. */
 typedef struct orr_left_out {
@@ -138,6 +153,7 @@ enum { ORR_THIN_ROWS = 100 };
 typedef struct orr_calibration {
     const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
     orr_transfer transfer;   /* zeros when no file says */
+    orr_likeness likeness[ORR_EVIDENCE_LAYER]; /* zeros when no file says */
     uint32_t left_out_count;
     orr_left_out left_out[ORR_MOST_LEFT_OUT];
     uint32_t gemm_count, flash_count, stream_count, experts_count, exchange_count, collective_count,
@@ -170,6 +186,9 @@ orr_calibration *orr_calibration_without(orr_arena *arena, const orr_calibration
 bool orr_calibration_has_sibling(orr_arena *arena, const orr_calibration *calibration,
                                  const char *class, const orr_accelerator *accelerator);
 
+/* How sure a fit is of a shape, one sd: by its place, and its distance from all that was seen. */
+double orr_fit_error(const orr_fit *fit, const orr_transfer *transfer, const double *place,
+                     bool training);
 /* How unlike two architectures are: 0 the same, below 100 neighbours of a vendor... */
 double orr_arch_distance(const orr_accelerator *accelerator, uint8_t arch);
 /* How far a fit's data sheet is from the accelerator's, in log ratios; none from the one that it

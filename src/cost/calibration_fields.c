@@ -17,72 +17,61 @@ const char *orr_collective_name(orr_collective op) {
 
 #define AT(T, member) offsetof(T, member)
 #define TEXT(T, key, member, text)                                                                 \
-    {.name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .doc = (text)}
+    { .name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .doc = (text) }
 #define CHOICE(T, key, member, list, text)                                                         \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_ENUM,                                                                       \
-     .offset = AT(T, member),                                                                      \
-     .values = (list),                                                                             \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_ENUM, .offset = AT(T, member), .values = (list),          \
+        .doc = (text)                                                                              \
+    }
 /* A bool field is a byte of type bool; records keep it in a uint8_t of the same size. */
 _Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
 #define FLAG(T, key, member, text)                                                                 \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_BOOL,                                                                       \
-     .offset = AT(T, member),                                                                      \
-     .fallback = "false",                                                                          \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_BOOL, .offset = AT(T, member), .fallback = "false",       \
+        .doc = (text)                                                                              \
+    }
 #define SECONDS(T, key, member, text)                                                              \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_QUANTITY,                                                                   \
-     .offset = AT(T, member),                                                                      \
-     .max = 1,                                                                                     \
-     .unit = "s",                                                                                  \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .max = 1, .unit = "s", \
+        .doc = (text)                                                                              \
+    }
 #define RATE(T, key, member, text)                                                                 \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_QUANTITY,                                                                   \
-     .offset = AT(T, member),                                                                      \
-     .min = 1e3,                                                                                   \
-     .max = 1e16,                                                                                  \
-     .unit = "bytes/s",                                                                            \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .min = 1e3,            \
+        .max = 1e16, .unit = "bytes/s", .doc = (text)                                              \
+    }
 #define USUAL_RATE(T, key, member, text)                                                           \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_QUANTITY,                                                                   \
-     .offset = AT(T, member),                                                                      \
-     .max = 1e16,                                                                                  \
-     .unit = "bytes/s",                                                                            \
-     .fallback = "0",                                                                              \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .max = 1e16,           \
+        .unit = "bytes/s", .fallback = "0", .doc = (text)                                          \
+    }
 #define NUMBER(T, key, member, least, most, text)                                                  \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_REAL,                                                                       \
-     .offset = AT(T, member),                                                                      \
-     .min = (least),                                                                               \
-     .max = (most),                                                                                \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_REAL, .offset = AT(T, member), .min = (least),            \
+        .max = (most), .doc = (text)                                                               \
+    }
 /* A number that a file may leave out. */
 #define USUALLY(T, key, member, least, most, usual, text)                                          \
-    {.name = (key),                                                                                \
-     .type = ORR_FIELD_REAL,                                                                       \
-     .offset = AT(T, member),                                                                      \
-     .min = (least),                                                                               \
-     .max = (most),                                                                                \
-     .fallback = (usual),                                                                          \
-     .doc = (text)}
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_REAL, .offset = AT(T, member), .min = (least),            \
+        .max = (most), .fallback = (usual), .doc = (text)                                          \
+    }
 #define ROWS(T, member)                                                                            \
-    {.name = "rows",                                                                               \
-     .type = ORR_FIELD_U32,                                                                        \
-     .offset = AT(T, member),                                                                      \
-     .fallback = "0",                                                                              \
-     .doc = "Measurements behind it."}
-#define SURFACE(T, member)                                                                         \
-    {.name = "surface",                                                                            \
-     .type = ORR_FIELD_TEXT,                                                                       \
-     .offset = AT(T, member),                                                                      \
-     .fallback = "",                                                                               \
-     .doc = "What is left beyond the constants, over shapes: cost/surface.h."}
+    {                                                                                              \
+        .name = "rows", .type = ORR_FIELD_U32, .offset = AT(T, member), .fallback = "0",           \
+        .doc = "Measurements behind it."                                                           \
+    }
+#define LINE(T, key, member, text)                                                                 \
+    {                                                                                              \
+        .name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .fallback = "",            \
+        .doc = (text)                                                                              \
+    }
+/* What a fit holds over the space of shapes. */
+#define SHAPE_FIELDS(T)                                                                            \
+    LINE(T, "surface", fit.surface_text,                                                           \
+         "What is left beyond the constants, over shapes: cost/surface.h."),                       \
+        LINE(T, "spread", fit.spread_text, "ln of a factor on the errors, over shapes."),          \
+        LINE(T, "covers", fit.cover_text, "log2 of the least and the most of each size.")
 /* The fields of orr_fit inside a record. */
 #define FIT_FIELDS(T)                                                                              \
     TEXT(T, "device", fit.device, "Catalog name of the accelerator it was measured on."),          \
@@ -107,7 +96,7 @@ _Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
         NUMBER(T, "mape_all", fit.mape_all_frac, 0, 10, "Mean error of rows left out."),           \
         NUMBER(T, "mape_training", fit.mape_training_frac, 0, 10, "The same, training sizes."),    \
         NUMBER(T, "bias", fit.bias_frac, -10, 10, "Median signed error of rows left out."),        \
-        SURFACE(T, fit.surface_text)
+        SHAPE_FIELDS(T)
 
 #define TILE(shape, index)                                                                         \
     USUALLY(orr_gemm_fit, "tile_" shape, constants.tile_gain[index], 1e-3, 1e3, "1",               \
@@ -280,7 +269,7 @@ static const orr_field COLLECTIVE_FIELDS[] = {
     SECONDS(orr_collective_fit, "start", message.start_s, "Of the smallest message."),
     RATE(orr_collective_fit, "rate", message.Bps, "Bus bandwidth of the largest."),
     SECONDS(orr_collective_fit, "piece", message.piece_s, "Each piece of a message."),
-    SURFACE(orr_collective_fit, fit.surface_text),
+    SHAPE_FIELDS(orr_collective_fit),
 };
 static const orr_schema COLLECTIVE_SCHEMA = {"collective fit", COLLECTIVE_FIELDS,
                                              sizeof COLLECTIVE_FIELDS / sizeof *COLLECTIVE_FIELDS,
@@ -335,6 +324,8 @@ const orr_schema orr_arch_schema = {"architecture fit", ARCH_FIELDS,
 #define ADDS(key, member, text) NUMBER(orr_transfer, key, member, 0, 10, text)
 static const orr_field TRANSFER_FIELDS[] = {
     TEXT(orr_transfer, "source", source, "What it was judged on."),
+    ADDS("octave", octave_frac, "Error of each octave outside the shapes of a fit."),
+    ADDS("start", start_frac, "Error of a launch."),
     NUMBER(orr_transfer, "power", power, 0, 1, "Of efficiency, over watts a flop/s."),
     ADDS("sibling", sibling_frac, "Error by siblings' fits of the same kernel."),
     ADDS("distance", distance_frac, "More, an e-fold between the sheets."),
@@ -352,6 +343,30 @@ static const orr_field TRANSFER_FIELDS[] = {
 const orr_schema orr_transfer_schema = {"transfer", TRANSFER_FIELDS,
                                         sizeof TRANSFER_FIELDS / sizeof *TRANSFER_FIELDS, false};
 
+static const char *const LIKENESS_KINDS[] = {"gemm",   "grouped_gemm", "attention",
+                                             "memory", "collective",   NULL};
+#define SHARE(key, member, text) NUMBER(orr_likeness_fit, key, likeness.member, 0, 1, text)
+#define OCTAVES(key, member, text) NUMBER(orr_likeness_fit, key, likeness.member, 1e-3, 1e3, text)
+static const orr_field LIKENESS_FIELDS[] = {
+    TEXT(orr_likeness_fit, "source", source, "Tables, and how many devices and shapes."),
+    CHOICE(orr_likeness_fit, "kind", kind, LIKENESS_KINDS, "Kind of op."),
+    {.name = "rows",
+     .type = ORR_FIELD_U32,
+     .offset = AT(orr_likeness_fit, rows),
+     .doc = "Measurements behind it; 0: those of all kinds."},
+    SHARE("level", level, "Of the squared error, common to all shapes."),
+    SHARE("smooth", smooth, "Of it, that changes slowly with the shape."),
+    OCTAVES("smooth_octaves", smooth_octaves, "Over which it falls to 1/e."),
+    SHARE("rough", rough, "Of it, that changes fast."),
+    OCTAVES("rough_octaves", rough_octaves, "Over which it falls to 1/e."),
+    NUMBER(orr_likeness_fit, "dof", likeness.dof, 0.5, 1e3, "How well the error is known."),
+    NUMBER(orr_likeness_fit, "error_model", error_model_frac, 0, 1e3, "Mean, of the model alone."),
+    NUMBER(orr_likeness_fit, "error_restored", error_restored_frac, 0, 1e3, "With a few shapes."),
+    NUMBER(orr_likeness_fit, "inside_90", inside_90_frac, 0, 1, "Of these, within 90 %."),
+};
+const orr_schema orr_likeness_schema = {"likeness", LIKENESS_FIELDS,
+                                        sizeof LIKENESS_FIELDS / sizeof *LIKENESS_FIELDS, false};
+
 static const orr_field LEFT_OUT_FIELDS[] = {
     TEXT(orr_left_out, "class", class, "Class of kernel table."),
     TEXT(orr_left_out, "device", device, "Catalog name of what was left out."),
@@ -368,12 +383,12 @@ double *orr_arch_number(orr_arch_fit *arch, const char *name) {
 }
 
 #define LIST(member, T, record_schema, sheet, ...)                                                 \
-    {.class = {__VA_ARGS__},                                                                       \
-     .schema = &(record_schema),                                                                   \
-     .at = offsetof(orr_calibration, member),                                                      \
-     .count_at = offsetof(orr_calibration, member##_count),                                        \
-     .record_bytes = sizeof(T),                                                                    \
-     .on_sheet = (sheet)}
+    {                                                                                              \
+        .class = {__VA_ARGS__}, .schema = &(record_schema),                                        \
+        .at = offsetof(orr_calibration, member),                                                   \
+        .count_at = offsetof(orr_calibration, member##_count), .record_bytes = sizeof(T),          \
+        .on_sheet = (sheet)                                                                        \
+    }
 const orr_fit_list orr_fit_lists[] = {
     LIST(gemm, orr_gemm_fit, GEMM_SCHEMA, true, "gemm"),
     LIST(flash, orr_flash_fit, FLASH_SCHEMA, true, "attention"),

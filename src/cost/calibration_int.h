@@ -8,7 +8,8 @@
 #include "doc/doc.h"
 
 /* Records that are no fits of kernels. */
-extern const orr_schema orr_arch_schema, orr_transfer_schema, orr_left_out_schema;
+extern const orr_schema orr_arch_schema, orr_transfer_schema, orr_likeness_schema,
+    orr_left_out_schema;
 
 /* One list of fits inside orr_calibration. Every record begins with its orr_fit. */
 typedef struct orr_fit_list {

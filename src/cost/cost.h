@@ -39,6 +39,10 @@ orr_status orr_cost_table_of(orr_arena *arena, const struct orr_calibration *cal
 /* A table with measurements before its models; the set must outlive it. */
 const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_table *base,
                                               const orr_evidence *evidence);
+/* What the models alone say of a record, as it was measured: alone, where it names no software.
+ * Collectives by the table's own constants. time_s 0: nothing. */
+orr_modelled orr_cost_model_of(const orr_cost_table *table, const orr_evidence *evidence,
+                               const orr_evidence_record *record);
 const orr_evidence *orr_cost_table_evidence(const orr_cost_table *table); /* NULL: none */
 /* One op, alone on the device. */
 orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op);
@@ -66,13 +70,23 @@ double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype);
 double orr_cost_sustained(const orr_cost_table *table, orr_dtype dtype);
 
 /* Where a price comes from. */
-typedef enum orr_cost_how { ORR_BY_MODEL = 0, ORR_BY_NEIGHBOURS, ORR_BY_EXACT } orr_cost_how;
+typedef enum orr_cost_how {
+    ORR_BY_MODEL = 0,
+    ORR_BY_FAR,     /* the model, moved by what measured shapes far away say of the machine */
+    ORR_BY_NEAR,    /* near one measured shape, or beside several */
+    ORR_BY_BETWEEN, /* between measured shapes in every size */
+    ORR_BY_EXACT,
+    ORR_HOW_COUNT
+} orr_cost_how;
+const char *orr_cost_how_name(orr_cost_how how); /* "model", "far", "near", "between", "exact" */
 typedef struct orr_measured {
     orr_cost cost;
-    double model_s;                    /* what the model alone says */
+    double model_s, model_relerr_frac; /* what the model alone says */
     uint8_t how;                       /* orr_cost_how */
     const orr_evidence_record *record; /* of an exact match */
-    double octaves;                    /* to the nearest neighbour */
+    double octaves;                    /* to the nearest record */
+    double record_ratio;               /* what that record says of the model; 1: exact or none */
+    uint32_t near;                     /* records within ORR_EVIDENCE_NEAR_OCTAVES */
 } orr_measured;
 orr_measured orr_cost_explain(const orr_cost_table *table, const orr_op *op);
 /* The key by which an op's evidence is found: bytes as priced, groups as the cluster places them;

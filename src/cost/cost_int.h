@@ -14,7 +14,7 @@ typedef struct orr_gemm_prices {
     const orr_surface *surface;   /* of this device and dtype itself; NULL: none */
     orr_machine machine;
     double in_bytes;
-    double small_relerr_frac, large_relerr_frac;
+    double apart_frac; /* what another device, format or training adds to the fit's error */
     uint8_t provenance, kin;
 } orr_gemm_prices;
 
@@ -23,10 +23,12 @@ typedef struct orr_curve {
     const orr_collective_fit *fit; /* the donor's largest */
     uint32_t count, mesh;
     struct {
-        double ranks, error_small_frac, error_training_frac;
+        double ranks;
+        const orr_fit *fit;
         orr_message message;        /* already scaled to this device's links */
         const orr_surface *surface; /* of this device itself; NULL: none */
     } point[ORR_MAX_RANK_POINTS];
+    const orr_transfer *transfer;
     double apart_frac; /* what another device's links add to its errors */
     uint8_t provenance, kin;
 } orr_curve;
@@ -61,7 +63,7 @@ struct orr_prices_table {
     orr_curve curve[ORR_COLLECTIVE_COUNT];
     orr_sweep inside[ORR_COLLECTIVE_COUNT], across[ORR_COLLECTIVE_COUNT]; /* domains */
     const orr_evidence *evidence;                                         /* NULL: models alone */
-    const double *evidence_model_s; /* what they say of each record */
+    const orr_evidence_field *field; /* evidence as seen from shapes that it does not hold */
     struct orr_memo *memo;          /* filled as prices are asked for; never changes an answer */
 };
 

@@ -23,8 +23,7 @@ static void fill(orr_curve *curve, const orr_collective_fit *const *fits, uint32
     curve->count = count;
     for (uint32_t i = 0; i < count; i++) {
         curve->point[i].ranks = fits[i]->ranks;
-        curve->point[i].error_small_frac = fits[i]->fit.error_small_frac;
-        curve->point[i].error_training_frac = fits[i]->fit.error_training_frac;
+        curve->point[i].fit = &fits[i]->fit;
         curve->point[i].message = fits[i]->message;
         curve->point[i].message.Bps *= scale;
         curve->point[i].surface = own ? fits[i]->fit.surface : NULL;
@@ -58,6 +57,7 @@ void orr_curve_init(orr_curve *curve, const orr_calibration *calibration,
     uint32_t count = orr_calibration_collective(calibration, accelerator, measured, fits, &kin);
     *curve = (orr_curve){.mesh = accelerator->topology == ORR_MESH,
                          .provenance = ORR_FROM_ASSUMPTION,
+                         .transfer = &calibration->transfer,
                          .apart_frac = KIN_RELERR[kin],
                          .kin = (uint8_t)kin};
     if (count > 0) {
@@ -132,8 +132,9 @@ double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
             at = i;
         }
     }
-    double own =
-        bytes < ORR_MIB ? curve->point[at].error_small_frac : curve->point[at].error_training_frac;
+    double place[ORR_SURFACE_DIMS];
+    orr_message_place(bytes, place);
+    double own = orr_fit_error(curve->point[at].fit, curve->transfer, place, bytes >= ORR_MIB);
     own = root_sum(orr_max_f64(own, LEAST_RELERR), curve->apart_frac);
     return root_sum(own, OTHER_RANKS * apart);
 }
@@ -223,7 +224,9 @@ static double site_time_s(const orr_calibration *calibration, const orr_collecti
     bool same = orr_name_equal(donor->fit.device, ask->accelerator->name);
     /* what a library does beyond the constants it does over the same links anywhere */
     bool alike = same || (links == 1 && donor->topology == ask->accelerator->topology);
-    orr_curve curve = {.mesh = ask->accelerator->topology == ORR_MESH, .apart_frac = apart_frac};
+    orr_curve curve = {.mesh = ask->accelerator->topology == ORR_MESH,
+                       .transfer = &calibration->transfer,
+                       .apart_frac = apart_frac};
     fill(&curve, fits, count, same ? 1 : links, alike);
     *relerr_frac = orr_curve_error(&curve, ask->ranks, bytes);
     return orr_curve_time_s(&curve, ask->op, ask->ranks, bytes);
@@ -330,7 +333,7 @@ static bool across(const orr_calibration *calibration, const orr_collective_ask 
     orr_message_place(bytes, place);
     *time_s = orr_message_time_s(&message, orr_bus_factor(ask->op, ask->ranks) * bytes) *
               orr_surface_factor(same ? best->fit.surface : NULL, place);
-    double own = bytes < ORR_MIB ? best->fit.error_small_frac : best->fit.error_training_frac;
+    double own = orr_fit_error(&best->fit, &calibration->transfer, place, bytes >= ORR_MIB);
     *relerr_frac = root_sum(orr_max_f64(own, LEAST_RELERR), least);
     return true;
 }

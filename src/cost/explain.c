@@ -10,7 +10,6 @@
 static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
 static const char *const KIN[] = {"this device", "same architecture", "another architecture"};
 static const char *const PROVENANCE[] = {"measured", "restored", "model", "assumed"};
-static const char *const HOW[] = {"model", "between", "exact"};
 
 static void put_cost(orr_arena *arena, orr_tree *map, double time_s, double relerr_frac) {
     double half = HALF_90 * relerr_frac;
@@ -251,7 +250,7 @@ static void put_collective(orr_arena *arena, const orr_cost_table *table, const 
 static void put_evidence(orr_arena *arena, const orr_cost_table *table, const orr_measured *found,
                          orr_tree *out) {
     orr_tree *map = put_map(arena, out, "evidence");
-    orr_tree_put_text(arena, map, "how", HOW[found->how]);
+    orr_tree_put_text(arena, map, "how", orr_cost_how_name((orr_cost_how)found->how));
     if (table->evidence == NULL) {
         return;
     }
@@ -260,8 +259,9 @@ static void put_evidence(orr_arena *arena, const orr_cost_table *table, const or
         const orr_evidence_file *file = &table->evidence->file[found->record->file];
         orr_tree_put_text(arena, map, "file", file->path);
         orr_tree_put_int(arena, map, "samples", found->record->samples);
-    } else if (found->how == ORR_BY_NEIGHBOURS) {
+    } else if (found->how != ORR_BY_MODEL) {
         orr_tree_put_real(arena, map, "octaves", found->octaves);
+        orr_tree_put_int(arena, map, "near", found->near);
     }
 }
 

@@ -2,10 +2,9 @@
  *
  * An exact record is taken as it is, when it was measured under the software of the plan. One that
  * names no software is of a kernel run alone, over and over: in training it takes longer, by what
- * the calibration found for the architecture (gemm_factor), and then counts as restored. Between
- * records the model's time is scaled by what its
- * neighbours say (orr_evidence_between), where that is surer than the model alone, or where the
- * neighbours contradict the model by more than they differ. */
+ * the calibration found for the architecture (gemm_factor), and then counts as restored. Other
+ * shapes take the model's time, moved by what the records say of it there (orr_evidence_between):
+ * hardly where they are few or far, to their own word where they are many and near. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +26,12 @@ static double training_factor(const orr_cost_table *table, const orr_evidence *e
 }
 
 /* What a table's model says of a record's collective. */
-static double collective_model_s(const orr_cost_table *table, const orr_evidence_key *key) {
+static orr_cost collective_model(const orr_cost_table *table, const orr_evidence_key *key) {
     uint32_t ranks = (uint32_t)key->dim[1], domains = orr_max_u32(1, (uint32_t)key->dim[2]);
     orr_group group = {
         .size = ranks, .inner = orr_max_u32(1, ranks / domains), .domains = domains, .rivals = 1};
     static const orr_routing none = {0, 0, 0, 0};
-    return orr_policy_price(table, (orr_collective)key->sub, (double)key->dim[0], group, &none)
-        .time_s;
+    return orr_policy_price(table, (orr_collective)key->sub, (double)key->dim[0], group, &none);
 }
 
 /* ---- sweeps --------------------------------------------------------------------------------- */
@@ -96,7 +94,7 @@ static void take_sweeps(struct orr_prices_table *table, const orr_cost_table *ba
                 if (!fits) {
                     continue;
                 }
-                double model = collective_model_s(base, key);
+                double model = collective_model(base, key).time_s;
                 if (model > 0) {
                     one[count++] =
                         (message){(double)key->dim[0], evidence->record[i].time_s / model};
@@ -119,29 +117,34 @@ static void take_sweeps(struct orr_prices_table *table, const orr_cost_table *ba
     orr_release(all);
 }
 
+orr_modelled orr_cost_model_of(const orr_cost_table *table, const orr_evidence *evidence,
+                               const orr_evidence_record *record) {
+    const orr_evidence_key *key = &record->key;
+    orr_cost cost = {0};
+    if (key->kind == ORR_OP_COLLECTIVE) {
+        cost = collective_model(table, key);
+    } else if (key->kind == ORR_OP_MEMORY) {
+        cost =
+            orr_cost_memory(table, (orr_memop)key->sub, (double)key->dim[0], (uint32_t)key->dim[1]);
+    } else if (key->kind < ORR_OP_COLLECTIVE) {
+        orr_op op;
+        orr_evidence_op_of(key, &op);
+        cost = orr_cost_op(table, &op);
+    }
+    return (orr_modelled){cost.time_s / training_factor(table, evidence, record), cost.relerr_frac};
+}
+
 const orr_cost_table *orr_cost_table_measured(orr_arena *arena, const orr_cost_table *base,
                                               const orr_evidence *evidence) {
     struct orr_prices_table *table = ORR_NEW(arena, struct orr_prices_table);
     *table = *base;
     take_sweeps(table, base, evidence);
-    double *model_s = ORR_NEW_ARRAY(arena, double, evidence->count + 1);
+    orr_modelled *model = ORR_NEW_ARRAY(arena, orr_modelled, evidence->count + 1);
     for (uint32_t i = 0; i < evidence->count; i++) {
-        const orr_evidence_key *key = &evidence->record[i].key;
-        if (key->kind == ORR_OP_COLLECTIVE) {
-            model_s[i] = collective_model_s(table, key);
-        } else if (key->kind == ORR_OP_MEMORY) {
-            model_s[i] = orr_cost_memory(base, (orr_memop)key->sub, (double)key->dim[0],
-                                         (uint32_t)key->dim[1])
-                             .time_s;
-        } else if (key->kind < ORR_OP_COLLECTIVE) {
-            orr_op op;
-            orr_evidence_op_of(key, &op);
-            model_s[i] = orr_cost_op(base, &op).time_s;
-        }
-        model_s[i] /= training_factor(base, evidence, &evidence->record[i]);
+        model[i] = orr_cost_model_of(table, evidence, &evidence->record[i]);
     }
     table->evidence = evidence;
-    table->evidence_model_s = model_s;
+    table->field = orr_evidence_field_new(arena, evidence, model, table->calibration->likeness);
     return table;
 }
 
@@ -151,7 +154,8 @@ const orr_evidence *orr_cost_table_evidence(const orr_cost_table *table) {
 
 orr_measured orr_measured_of(const orr_cost_table *table, const orr_evidence_key *key,
                              orr_cost model) {
-    orr_measured out = {.cost = model, .model_s = model.time_s, .how = ORR_BY_MODEL};
+    orr_measured out = {
+        .cost = model, .model_s = model.time_s, .model_relerr_frac = model.relerr_frac};
     const orr_evidence_record *record = orr_evidence_find(table->evidence, key);
     if (record != NULL) {
         double factor = training_factor(table, table->evidence, record);
@@ -166,15 +170,22 @@ orr_measured orr_measured_of(const orr_cost_table *table, const orr_evidence_key
         }
         return out;
     }
-    orr_evidence_near near = orr_evidence_between(table->evidence, table->evidence_model_s, key);
-    double contradiction = fabs(log(near.ratio));
-    if (near.neighbours > 0 && model.time_s > 0 &&
-        near.relerr_frac <= orr_max_f64(model.relerr_frac, contradiction)) {
-        out.how = ORR_BY_NEIGHBOURS;
+    orr_evidence_near near = orr_evidence_between(table->field, key, model.relerr_frac);
+    if (near.records > 0 && model.time_s > 0) {
+        bool restored = near.neighbours > 0;
+        out.how = near.inside ? ORR_BY_BETWEEN : restored ? ORR_BY_NEAR : ORR_BY_FAR;
         out.octaves = near.octaves;
-        out.cost = (orr_cost){model.time_s * near.ratio, near.relerr_frac, ORR_FROM_RESTORED};
+        out.record_ratio = near.record_ratio;
+        out.near = near.neighbours;
+        out.cost = (orr_cost){model.time_s * near.ratio, near.relerr_frac,
+                              restored ? ORR_FROM_RESTORED : model.provenance};
     }
     return out;
+}
+
+const char *orr_cost_how_name(orr_cost_how how) {
+    static const char *const NAMES[ORR_HOW_COUNT] = {"model", "far", "near", "between", "exact"};
+    return how < ORR_HOW_COUNT ? NAMES[how] : "unknown";
 }
 
 orr_cost orr_cost_best(const orr_cost_table *table, const orr_evidence_key *key, orr_cost model) {
@@ -186,7 +197,8 @@ orr_measured orr_cost_explain(const orr_cost_table *table, const orr_op *op) {
     bare.evidence = NULL;
     orr_cost model = orr_cost_op(&bare, op);
     orr_evidence_key key;
-    orr_measured out = {.cost = model, .model_s = model.time_s, .how = ORR_BY_MODEL};
+    orr_measured out = {
+        .cost = model, .model_s = model.time_s, .model_relerr_frac = model.relerr_frac};
     if (table->evidence == NULL || !orr_cost_key(table, op, &key)) {
         return out;
     }

@@ -11,8 +11,9 @@ static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
 }
 
-static double own_error(const orr_fit *fit, const orr_kernel_row *row) {
-    return row->training ? fit->error_training_frac : fit->error_small_frac;
+static double own_error(const orr_kernel_pricer *pricer, const orr_fit *fit,
+                        const orr_kernel_row *row, const double *place) {
+    return orr_fit_error(fit, &pricer->now->transfer, place, row->training);
 }
 
 orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *name) {
@@ -38,6 +39,7 @@ orr_accelerator *orr_kernel_accelerator(orr_kernel_pricer *pricer, const char *n
 
 /* A weighted geometric mean of what relatives say. */
 typedef struct mean {
+    const orr_kernel_pricer *pricer;
     double log_time, error;
 } mean;
 
@@ -46,7 +48,7 @@ static void add(mean *sum, const orr_relatives *relatives, uint32_t i, const orr
     double weight = relatives->of[i].weight;
     double beyond = relatives->of[i].surface_frac * orr_surface_log(fit->surface, place);
     sum->log_time += weight * (log(modelled) + beyond);
-    sum->error += weight * own_error(fit, row);
+    sum->error += weight * own_error(sum->pricer, fit, row, place);
 }
 
 static bool settle(const mean *sum, const orr_relatives *relatives, double *time, double *relerr) {
@@ -104,7 +106,7 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
             return false;
         }
     }
-    mean sum = {0};
+    mean sum = {.pricer = pricer};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_gemm_fit *fit = &pricer->now->gemm[relatives.of[i].index];
         orr_dtype dtype = (orr_dtype)fit->dtype;
@@ -138,7 +140,7 @@ static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
     orr_experts_shape shape = orr_kernel_experts(row, class, orr_stored_bytes(dtype));
     double place[ORR_SURFACE_DIMS];
     orr_experts_place(&shape, place);
-    mean sum = {0};
+    mean sum = {.pricer = pricer};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_experts_fit *fit = &pricer->now->experts[relatives.of[i].index];
         orr_experts_constants c =
@@ -156,7 +158,7 @@ static bool price_exchange(orr_kernel_pricer *pricer, const orr_accelerator *a,
                          shape.nodes > 1 ? "across" : "inside", &relatives);
     double place[ORR_SURFACE_DIMS];
     orr_exchange_place(&shape, place);
-    mean sum = {0};
+    mean sum = {.pricer = pricer};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_exchange_fit *fit = &pricer->now->exchange[relatives.of[i].index];
         add(&sum, &relatives, i, &fit->fit, place, orr_exchange_time_s(&fit->constants, &shape),
@@ -176,7 +178,7 @@ static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator
     orr_machine machine = orr_machine_of(a, ORR_BF16);
     double place[ORR_SURFACE_DIMS];
     orr_attention_place(&shape, place);
-    mean sum = {0};
+    mean sum = {.pricer = pricer};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_flash_fit *fit = &pricer->now->flash[relatives.of[i].index];
         orr_flash_constants c = orr_flash_borrow(&pricer->now->transfer, fit, a);
@@ -207,7 +209,7 @@ static bool price_memop(orr_kernel_pricer *pricer, const orr_accelerator *a,
     double bytes = row->shape.memop.bytes, rows = row->shape.memop.rows;
     double place[ORR_SURFACE_DIMS];
     orr_stream_place(bytes, rows, place);
-    mean sum = {0};
+    mean sum = {.pricer = pricer};
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_stream_fit *fit = &pricer->now->stream[relatives.of[i].index];
         add(&sum, &relatives, i, &fit->fit, place,

@@ -9,7 +9,7 @@
 /* What another device of the architecture, or another architecture, adds to a fit's error; one sd.
  * docs/kernels.md, "Devices left out". */
 static const double GEMM_KIN_RELERR[] = {0, 0.06, 0.20};
-static const double SMALL_GEMM_FLOPS = 2.0 * 512 * 512 * 512; /* training sizes: docs/kernels.md */
+static const double TRAINING_SIDE = 512; /* training sizes: docs/kernels.md */
 
 static double root_sum(double a, double b) {
     return sqrt(a * a + b * b);
@@ -54,8 +54,7 @@ static orr_status init_gemm(struct orr_prices_table *table, orr_dtype dtype, orr
         extra = root_sum(extra, 0.10);
     }
     extra = root_sum(extra, arch->gemm_error_frac);
-    prices->small_relerr_frac = root_sum(fit->fit.error_small_frac, extra);
-    prices->large_relerr_frac = root_sum(fit->fit.error_training_frac, extra);
+    prices->apart_frac = extra;
     bool own = kin == ORR_KIN_SAME && (dtype == ORR_BF16 || dtype == ORR_FP16);
     prices->surface = own ? fit->fit.surface : NULL;
     bool measured = kin != ORR_KIN_OTHER && !fit->fit.assumed;
@@ -190,9 +189,12 @@ static orr_cost price_gemm(const orr_cost_table *table, const orr_op *op) {
         x.runs * x.software * x.surface *
         orr_gemm_time_s(&prices->constants, &prices->machine, &shape, ORR_POWER_SUSTAINED);
     time = time * x.misaligned / x.grouped_share;
-    bool small = 2 * shape.m * shape.n * shape.k < SMALL_GEMM_FLOPS;
+    double place[ORR_SURFACE_DIMS];
+    orr_gemm_place(&shape, place);
+    bool training = orr_min_f64(shape.m, orr_min_f64(shape.n, shape.k)) >= TRAINING_SIDE;
     bool grouped = op->kind == ORR_OP_GROUPED_GEMM && shape.batch > 1;
-    double relerr = small ? prices->small_relerr_frac : prices->large_relerr_frac;
+    double own = orr_fit_error(&prices->fit->fit, &table->calibration->transfer, place, training);
+    double relerr = root_sum(own, prices->apart_frac);
     return (orr_cost){orr_max_f64(time, x.launches_s),
                       grouped ? root_sum(relerr, table->arch->grouped_error_frac) : relerr,
                       prices->provenance};
@@ -236,13 +238,19 @@ orr_attention_shape orr_attention_shape_of(const orr_op *op) {
                                  .backward = op->phase != ORR_PHASE_FORWARD};
 }
 
+/* Short kernels are as unsure as their launch. */
+static double start_error(const orr_cost_table *table, double start_s, double time_s) {
+    return time_s > 0 ? table->calibration->transfer.start_frac * start_s / time_s : 0;
+}
+
 static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
     orr_attention_shape shape = orr_attention_shape_of(op);
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
     const orr_low_attention *low = NULL;
     double gain = orr_low_attention_gain(table, op, &shape, &low);
     double time = orr_attention_time_s(&table->attention, &table->attention_machine, &shape);
-    double error = table->arch->attention_error_frac;
+    double error = root_sum(table->arch->attention_error_frac,
+                            start_error(table, table->attention.start_s, time));
     if (low != NULL) {
         error = root_sum(error, orr_low_attention_error(low));
         assumed = assumed || low->low->fit.rows < ORR_THIN_ROWS;
@@ -253,8 +261,10 @@ static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
 static orr_cost model_memory(const orr_cost_table *table, orr_memop family, double bytes,
                              uint32_t kernels) {
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
-    return (orr_cost){kernels * table->arch->memory_start_s + bytes / table->memory_Bps[family],
-                      table->arch->memory_error_frac,
+    double start = kernels * table->arch->memory_start_s;
+    double time = start + bytes / table->memory_Bps[family];
+    return (orr_cost){time,
+                      root_sum(table->arch->memory_error_frac, start_error(table, start, time)),
                       assumed ? ORR_FROM_ASSUMPTION : ORR_FROM_MODEL};
 }
 

@@ -46,6 +46,16 @@ void orr_surface_write(orr_text *out, const orr_surface *surface);
 orr_status orr_surface_read(orr_arena *arena, const char *text, orr_span at, orr_surface **out,
                             orr_err *err);
 
+/* The least and the most of each size that a fit has seen, as places. */
+typedef struct orr_cover {
+    uint32_t dims; /* 0: not known */
+    double low[ORR_SURFACE_DIMS], high[ORR_SURFACE_DIMS];
+} orr_cover;
+/* How far a place lies outside, in octaves; 0 inside. */
+double orr_cover_octaves(const orr_cover *cover, const double *place);
+void orr_cover_write(orr_text *out, const orr_cover *cover);
+orr_status orr_cover_read(const char *text, orr_span at, orr_cover *out, orr_err *err);
+
 /* Places of shapes, the coordinates of each class. */
 void orr_gemm_place(const orr_gemm_shape *shape, double place[ORR_SURFACE_DIMS]);
 void orr_attention_place(const orr_attention_shape *shape, double place[ORR_SURFACE_DIMS]);

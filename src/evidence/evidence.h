@@ -140,16 +140,51 @@ const orr_evidence_record *orr_evidence_unit(const orr_evidence *evidence, orr_p
 const orr_evidence_record *orr_evidence_find(const orr_evidence *evidence,
                                              const orr_evidence_key *key);
 
-/* What records near a shape say of a model. ratio multiplies the model's time. */
+/* How alike a model's errors are at two shapes of a class, by the octaves d between them: level +
+ * smooth exp(-d / smooth_octaves) + rough exp(-d / rough_octaves), as shares of the squared error
+ * that it states; what is left of 1 is each shape's own. dof: how well that error is known, as the
+ * degrees of freedom of a Student t. All zero: records say nothing of other shapes. */
+typedef struct orr_likeness {
+    double level, smooth, smooth_octaves, rough, rough_octaves, dof;
+} orr_likeness;
+/* What the model says of a record; time_s 0: nothing. */
+typedef struct orr_modelled {
+    double time_s, relerr_frac;
+} orr_modelled;
+
+enum { ORR_EVIDENCE_NEIGHBOURS = 16 }; /* records that are asked of a shape */
+#define ORR_EVIDENCE_NEAR_OCTAVES 2.5  /* what counts as near, in words */
+#define ORR_EVIDENCE_NOISE 0.03        /* two runs of one kernel differ by that; one sd */
+
+/* Octaves between two keys over the sizes that may differ; negative when others do. */
+double orr_evidence_octaves(const orr_evidence_key *a, const orr_evidence_key *b);
+/* A set laid out for questions about shapes that it does not hold. model: [evidence->count],
+ * likeness: [ORR_EVIDENCE_LAYER]; the last must outlive it. */
+typedef struct orr_evidence_field orr_evidence_field;
+const orr_evidence_field *orr_evidence_field_new(orr_arena *arena, const orr_evidence *evidence,
+                                                 const orr_modelled *model,
+                                                 const orr_likeness *likeness);
+/* What records say of a shape whose price the model states with that error. */
 typedef struct orr_evidence_near {
-    double ratio;
-    double relerr_frac;  /* one standard deviation, from how the neighbours differ and how far */
-    double octaves;      /* distance to the nearest */
-    uint32_t neighbours; /* 0: none near enough */
+    double ratio;        /* multiplies the model's time */
+    double relerr_frac;  /* one standard deviation; the model's where records say nothing */
+    double octaves;      /* distance to the nearest record */
+    double record_ratio; /* measured by modelled time of that record */
+    uint32_t records;    /* asked; 0: none of this class and format */
+    uint32_t neighbours; /* of them, within ORR_EVIDENCE_NEAR_OCTAVES */
+    bool inside;         /* between neighbours in every size */
 } orr_evidence_near;
-/* model_s[i] is the model's time of record i (0: has none). */
-orr_evidence_near orr_evidence_between(const orr_evidence *evidence, const double *model_s,
-                                       const orr_evidence_key *key);
+orr_evidence_near orr_evidence_between(const orr_evidence_field *field, const orr_evidence_key *key,
+                                       double relerr_frac);
+/* The arithmetic behind it, in units of the model's error: off [count] at records so many octaves
+ * apart, between [count][count], and to [count] from the shape asked about. */
+typedef struct orr_kriged {
+    double mean;
+    double open;  /* share of the squared error that is left */
+    double scale; /* what the records make of the stated error, squared */
+} orr_kriged;
+orr_kriged orr_evidence_krige(const orr_likeness *likeness, uint32_t count, const double *between,
+                              const double *to, const double *off, const double *noise);
 
 /* A file in the tool's own format, with identity and content hash. gaps may be NULL. */
 typedef struct orr_evidence_identity {

@@ -1,22 +1,24 @@
-/* Between measured shapes: a model says how time changes with shape, records near by say how far it
- * is off there.
+/* Between measured shapes: how far records are off a model's prices, taken to another shape.
  *
- * Distance is counted in octaves of the sizes that may differ; the others (dtype, head width,
- * ranks) must agree. The nearest few records vote on the ratio of measured to modelled time, by the
- * inverse square of their distance. The error has two parts: how much the votes differ, and how far
- * the nearest is. */
+ * The model states an error for each price. What it is off by, in units of that error, is taken as
+ * one random field over log2 of the sizes that may differ; other sizes (dtype, head width, ranks)
+ * must agree. Part of it is common to all shapes (a machine slower than its sheet), part changes
+ * slowly with the shape, part within an octave, and the rest is each shape's own: an orr_likeness,
+ * found by `orrery calibrate --evidence`. Kriging gives what the nearest records say of a shape and
+ * how much that leaves open; with none near, it is the model's price and error. Records that lie
+ * further off the model than it claims widen the interval, since then its claim is doubtful: the
+ * field's scale is known as a Student t of a few degrees of freedom knows it. A record far from
+ * what all others say (or, alone, from the model) is odd rather than telling: it counts for less,
+ * by the square of how odd it is. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "evidence/evidence_int.h"
 
-enum { NEIGHBOURS = 8 };
-static const double REACH_OCTAVES = 2.5;   /* beyond, a record says nothing */
 static const double VARIANT_OCTAVES = 0.5; /* another phase, or another output */
-static const double NEAR_OCTAVES = 0.1;    /* distances below count as this */
-static const double BASE_RELERR = 0.05;    /* of shapes side by side, left out one at a time */
-static const double OCTAVE_RELERR = 0.04;  /* what one more octave adds */
+static const double T95_OF_SD = 1.645;     /* bounds of 90 % by one standard deviation */
+enum { SOFT_DIMS = 8 };
 
 /* Sizes that may differ, by kind; the rest must agree. */
 static const uint32_t soft_dims[ORR_EVIDENCE_KIND_COUNT] = {
@@ -27,9 +29,56 @@ static const uint32_t soft_dims[ORR_EVIDENCE_KIND_COUNT] = {
     [ORR_OP_COLLECTIVE] = 0x1,   /* bytes */
 };
 
-/* Octaves between two keys; negative when they cannot be compared. */
-static double distance(const orr_evidence_key *a, const orr_evidence_key *b) {
-    if (a->kind != b->kind || a->dtype != b->dtype || a->sub != b->sub || a->causal != b->causal) {
+/* A record as a point. */
+typedef struct place {
+    float octaves[SOFT_DIMS];    /* log2 of the sizes that may differ */
+    float off, noise, log_ratio; /* ln(measured / modelled): over the stated error, its spread, itself;
+                                    NAN where the model says nothing */
+} place;
+
+struct orr_evidence_field {
+    const orr_evidence *evidence;
+    const orr_likeness *likeness;                /* [ORR_EVIDENCE_LAYER] */
+    uint32_t first[ORR_EVIDENCE_KIND_COUNT + 1]; /* records are sorted by kind */
+    place *at;                                   /* [evidence->count] */
+};
+
+static void place_of(const orr_evidence_key *key, float octaves[SOFT_DIMS]) {
+    for (uint32_t d = 0; d < SOFT_DIMS; d++) {
+        bool soft = soft_dims[key->kind] >> d & 1;
+        octaves[d] = soft && key->dim[d] > 0 ? (float)log2((double)key->dim[d]) : 0.0f;
+    }
+}
+
+const orr_evidence_field *orr_evidence_field_new(orr_arena *arena, const orr_evidence *evidence,
+                                                 const orr_modelled *model,
+                                                 const orr_likeness *likeness) {
+    orr_evidence_field *field = ORR_NEW(arena, orr_evidence_field);
+    field->evidence = evidence;
+    field->likeness = likeness;
+    field->at = ORR_NEW_ARRAY(arena, place, evidence->count + 1);
+    for (uint32_t i = 0; i < evidence->count; i++) {
+        const orr_evidence_record *record = &evidence->record[i];
+        place *p = &field->at[i];
+        place_of(&record->key, p->octaves);
+        double spread_frac = orr_max_f64(ORR_EVIDENCE_NOISE, record->spread_frac);
+        bool known = record->time_s > 0 && model[i].time_s > 0 && model[i].relerr_frac > 0;
+        double log_ratio = known ? log(record->time_s / model[i].time_s) : (double)NAN;
+        p->log_ratio = (float)log_ratio;
+        p->off = (float)(log_ratio / model[i].relerr_frac);
+        p->noise = (float)(known ? spread_frac / model[i].relerr_frac : 0);
+        field->first[record->key.kind + 1] = i + 1;
+    }
+    for (uint32_t kind = 1; kind <= ORR_EVIDENCE_KIND_COUNT; kind++) {
+        field->first[kind] = orr_max_u32(field->first[kind], field->first[kind - 1]);
+    }
+    return field;
+}
+
+/* Squared octaves between two keys of a kind; negative when they cannot be compared. */
+static double square_distance(const orr_evidence_key *a, const float *at, const orr_evidence_key *b,
+                              const float *bt) {
+    if (a->dtype != b->dtype || a->sub != b->sub || a->causal != b->causal) {
         return -1;
     }
     bool gemm = a->kind <= ORR_OP_GROUPED_GEMM;
@@ -43,78 +92,211 @@ static double distance(const orr_evidence_key *a, const orr_evidence_key *b) {
         square += VARIANT_OCTAVES * VARIANT_OCTAVES;
     }
     uint32_t soft = soft_dims[a->kind];
-    for (uint32_t d = 0; d < 8; d++) {
+    for (uint32_t d = 0; d < SOFT_DIMS; d++) {
         if (a->dim[d] == b->dim[d]) {
             continue;
         }
         if (!(soft >> d & 1) || a->dim[d] == 0 || b->dim[d] == 0) {
             return -1;
         }
-        double octaves = log2((double)a->dim[d] / (double)b->dim[d]);
-        if (fabs(octaves) > REACH_OCTAVES) {
-            return -1;
-        }
+        double octaves = (double)at[d] - (double)bt[d];
         square += octaves * octaves;
     }
-    return sqrt(square);
+    return square;
 }
 
-typedef struct vote {
-    double octaves, log_ratio, spread_frac;
-} vote;
+double orr_evidence_octaves(const orr_evidence_key *a, const orr_evidence_key *b) {
+    float at[SOFT_DIMS], bt[SOFT_DIMS];
+    if (a->kind != b->kind) {
+        return -1;
+    }
+    place_of(a, at);
+    place_of(b, bt);
+    double square = square_distance(a, at, b, bt);
+    return square < 0 ? -1 : sqrt(square);
+}
 
-static uint32_t collect(const orr_evidence *evidence, const double *model_s,
-                        const orr_evidence_key *key, vote *votes) {
+static double alike(const orr_likeness *l, double octaves) {
+    return l->level + l->smooth * exp(-octaves / l->smooth_octaves) +
+           l->rough * exp(-octaves / l->rough_octaves);
+}
+
+enum { MOST = ORR_EVIDENCE_NEIGHBOURS };
+
+/* L of A = L L', in place of A's lower half; [n][n]. */
+static void factorise(double *a, uint32_t n) {
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t i = j; i < n; i++) {
+            double sum = a[i * n + j];
+            for (uint32_t k = 0; k < j; k++) {
+                sum -= a[i * n + k] * a[j * n + k];
+            }
+            a[i * n + j] = i == j ? sqrt(orr_max_f64(sum, 1e-9)) : sum / a[j * n + j];
+        }
+    }
+}
+
+/* x of L x = b, in place of b. */
+static void solve(const double *l, uint32_t n, double *b) {
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            b[i] -= l[i * n + k] * b[k];
+        }
+        b[i] /= l[i * n + i];
+    }
+}
+
+/* How far each record lies from what all others say of it, in standard errors of that: element i of
+ * A^-1 off over the root of element ii of A^-1. */
+static void judge(const double *l, uint32_t n, const double *off, double *apart) {
+    double z[MOST];
+    memcpy(z, off, n * sizeof *z);
+    solve(l, n, z);
+    for (uint32_t i = 0; i < n; i++) {
+        double unit[MOST] = {0}, own = 0, weighted = 0;
+        unit[i] = 1;
+        solve(l, n, unit);
+        for (uint32_t k = i; k < n; k++) {
+            own += unit[k] * unit[k];
+            weighted += unit[k] * z[k];
+        }
+        apart[i] = fabs(weighted) / sqrt(own);
+    }
+}
+
+static void covariances(const orr_likeness *likeness, uint32_t n, const double *between,
+                        const double *own, double *a) {
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < n; j++) {
+            a[i * n + j] = alike(likeness, between[i * n + j]);
+        }
+        a[i * n + i] += own[i];
+    }
+}
+
+orr_kriged orr_evidence_krige(const orr_likeness *likeness, uint32_t count, const double *between,
+                              const double *to, const double *off, const double *noise) {
+    static const double ODD = 3; /* standard errors from which a record is odd, not telling */
+    double a[MOST * MOST], k[MOST], z[MOST], own[MOST] = {0}, apart[MOST];
+    double rest = 1 - likeness->level - likeness->smooth - likeness->rough;
+    for (uint32_t i = 0; i < count; i++) {
+        own[i] = rest + noise[i] * noise[i];
+    }
+    covariances(likeness, count, between, own, a);
+    factorise(a, count);
+    judge(a, count, off, apart);
+    bool odd = false;
+    for (uint32_t i = 0; i < count; i++) {
+        double times = orr_max_f64(1, apart[i] / ODD);
+        odd = odd || times > 1;
+        own[i] *= times * times;
+    }
+    if (odd) {
+        covariances(likeness, count, between, own, a);
+        factorise(a, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        k[i] = alike(likeness, to[i]);
+        z[i] = off[i];
+    }
+    solve(a, count, k);
+    solve(a, count, z);
+    orr_kriged out = {0, 1, 1};
+    double surprise = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        out.mean += k[i] * z[i];
+        out.open -= k[i] * k[i];
+        surprise += z[i] * z[i];
+    }
+    out.open = orr_max_f64(out.open, 1e-6);
+    out.scale = (likeness->dof + surprise) / (likeness->dof + count);
+    return out;
+}
+
+/* The nearest records of a key's kind, in the order of their distance. */
+static uint32_t nearest(const orr_evidence_field *field, const orr_evidence_key *key,
+                        const float *at, uint32_t *index, double *square) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < evidence->count; i++) {
-        if (!(model_s[i] > 0)) {
+    for (uint32_t i = field->first[key->kind]; i < field->first[key->kind + 1]; i++) {
+        if (isnan(field->at[i].off)) {
             continue;
         }
-        double octaves = distance(key, &evidence->record[i].key);
-        if (octaves < 0 || octaves > REACH_OCTAVES ||
-            (count == NEIGHBOURS && octaves >= votes[count - 1].octaves)) {
+        double s =
+            square_distance(key, at, &field->evidence->record[i].key, field->at[i].octaves);
+        bool full = count == ORR_EVIDENCE_NEIGHBOURS;
+        if (s < 0 || (full && s >= square[count - 1])) {
             continue;
         }
-        uint32_t at = count < NEIGHBOURS ? count++ : count - 1;
-        for (; at > 0 && votes[at - 1].octaves > octaves; at--) {
-            votes[at] = votes[at - 1];
+        uint32_t slot = full ? count - 1 : count++;
+        for (; slot > 0 && square[slot - 1] > s; slot--) {
+            square[slot] = square[slot - 1];
+            index[slot] = index[slot - 1];
         }
-        votes[at] = (vote){octaves, log(evidence->record[i].time_s / model_s[i]),
-                           evidence->record[i].spread_frac};
+        square[slot] = s;
+        index[slot] = i;
     }
     return count;
 }
 
-orr_evidence_near orr_evidence_between(const orr_evidence *evidence, const double *model_s,
-                                       const orr_evidence_key *key) {
-    vote votes[NEIGHBOURS];
-    orr_evidence_near out = {1, 0, 0, 0};
-    if (key->kind >= ORR_EVIDENCE_LAYER) {
+/* Whether every size lies between the least and the most of those records. */
+static bool is_inside(const orr_evidence_field *field, const float *at, const uint32_t *index,
+                      uint32_t count) {
+    for (uint32_t d = 0; d < SOFT_DIMS; d++) {
+        float low = INFINITY, high = -INFINITY;
+        for (uint32_t i = 0; i < count; i++) {
+            float x = field->at[index[i]].octaves[d];
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+        if (at[d] < low || at[d] > high) {
+            return false;
+        }
+    }
+    return count > 1;
+}
+
+orr_evidence_near orr_evidence_between(const orr_evidence_field *field, const orr_evidence_key *key,
+                                       double relerr_frac) {
+    orr_evidence_near out = {.ratio = 1, .relerr_frac = relerr_frac};
+    if (key->kind >= ORR_EVIDENCE_LAYER || !(field->likeness[key->kind].dof > 0)) {
         return out;
     }
-    uint32_t count = collect(evidence, model_s, key, votes);
+    uint32_t index[ORR_EVIDENCE_NEIGHBOURS];
+    double square[ORR_EVIDENCE_NEIGHBOURS], to[ORR_EVIDENCE_NEIGHBOURS];
+    double off[ORR_EVIDENCE_NEIGHBOURS], noise[ORR_EVIDENCE_NEIGHBOURS];
+    double between[ORR_EVIDENCE_NEIGHBOURS * ORR_EVIDENCE_NEIGHBOURS];
+    float at[SOFT_DIMS];
+    place_of(key, at);
+    uint32_t count = nearest(field, key, at, index, square);
     if (count == 0) {
         return out;
     }
-    double weights = 0, mean = 0, variance = 0;
+    const orr_evidence_record *record = field->evidence->record;
     for (uint32_t i = 0; i < count; i++) {
-        double weight = pow(orr_max_f64(votes[i].octaves, NEAR_OCTAVES), -2);
-        weights += weight;
-        mean += weight * votes[i].log_ratio;
+        const place *p = &field->at[index[i]];
+        to[i] = sqrt(square[i]);
+        off[i] = (double)p->off;
+        noise[i] = (double)p->noise;
+        out.neighbours += to[i] <= ORR_EVIDENCE_NEAR_OCTAVES;
+        for (uint32_t j = 0; j < count; j++) {
+            double s = square_distance(&record[index[i]].key, p->octaves, &record[index[j]].key,
+                                       field->at[index[j]].octaves);
+            between[i * count + j] = sqrt(orr_max_f64(0, s));
+        }
     }
-    mean /= weights;
-    for (uint32_t i = 0; i < count; i++) {
-        double weight = pow(orr_max_f64(votes[i].octaves, NEAR_OCTAVES), -2) / weights;
-        double off = votes[i].log_ratio - mean;
-        variance += weight * off * off;
-    }
-    double far = OCTAVE_RELERR * votes[0].octaves;
-    double own = orr_max_f64(BASE_RELERR, votes[0].spread_frac);
-    /* one vote says nothing of how votes differ */
-    double alone = count == 1 ? 2 * far : 0;
-    out = (orr_evidence_near){.ratio = exp(mean),
-                              .relerr_frac = sqrt(variance + far * far + own * own + alone * alone),
-                              .octaves = votes[0].octaves,
-                              .neighbours = count};
+    const orr_likeness *likeness = &field->likeness[key->kind];
+    orr_kriged kriged = orr_evidence_krige(likeness, count, between, to, off, noise);
+    double t95 = orr_t95(likeness->dof + count);
+    /* a shape unlike all others is less sure, and not further off in the same direction */
+    const place *first = &field->at[index[0]];
+    double record_relerr = fabs((double)(first->log_ratio / first->off));
+    bool larger = isfinite(record_relerr) && record_relerr < relerr_frac;
+    out.ratio = exp(kriged.mean * (larger ? record_relerr : relerr_frac));
+    out.relerr_frac =
+        hypot(relerr_frac * sqrt(kriged.open * kriged.scale) * t95 / T95_OF_SD, ORR_EVIDENCE_NOISE);
+    out.octaves = to[0];
+    out.record_ratio = exp((double)field->at[index[0]].log_ratio);
+    out.records = count;
+    out.inside = is_inside(field, at, index, out.neighbours);
     return out;
 }

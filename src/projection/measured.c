@@ -264,29 +264,33 @@ static void add_use(uses *all, const orr_cost_table *table, const orr_op *op, ui
 }
 
 static orr_tree *write_use(orr_arena *arena, const use *one) {
-    static const char *const how[] = {"model", "between", "exact"};
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_text(arena, map, "name", orr_op_name(one->name));
     orr_tree_put_text(arena, map, "shape", orr_evidence_shape_text(arena, &one->key));
-    orr_tree_put_text(arena, map, "how", how[one->found.how]);
+    orr_tree_put_text(arena, map, "how", orr_cost_how_name((orr_cost_how)one->found.how));
     orr_tree_put_int(arena, map, "count", one->count);
     orr_tree_put_real(arena, map, "time_us", one->found.cost.time_s * 1e6);
     orr_tree_put_real(arena, map, "model_us", one->found.model_s * 1e6);
     if (one->found.how != ORR_BY_MODEL && one->found.model_s > 0) {
         orr_tree_put_real(arena, map, "ratio", one->found.cost.time_s / one->found.model_s);
     }
-    if (one->found.how == ORR_BY_NEIGHBOURS) {
+    if (one->found.how != ORR_BY_MODEL && one->found.how != ORR_BY_EXACT) {
         orr_tree_put_real(arena, map, "octaves", one->found.octaves);
+        orr_tree_put_int(arena, map, "near", one->found.near);
     }
     return map;
 }
 
+/* Of measured to modelled time: of the shape itself, or of the record nearest to it. */
 static double ratio_of(const use *one) {
+    if (one->found.how != ORR_BY_EXACT) {
+        return one->found.record_ratio;
+    }
     return one->found.model_s > 0 ? one->found.cost.time_s / one->found.model_s : 1;
 }
 
 /* Measured and modelled time of one kind, weighted by how often it runs, and its worst shape: of
- * shapes that were measured (exact), or of those between them. False where there are none. */
+ * shapes that were measured (exact), or of those near them. False where there are none. */
 static bool find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, bool exact,
                               orr_tree *findings) {
     double measured_s = 0, model_s = 0, relerr = 0;
@@ -294,12 +298,15 @@ static bool find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, b
     const use *worst = NULL;
     for (uint32_t i = 0; i < all->count; i++) {
         const use *one = &all->use[i];
-        if (one->key.kind != kind || one->found.how != (exact ? ORR_BY_EXACT : ORR_BY_NEIGHBOURS)) {
+        bool beside = one->found.how == ORR_BY_NEAR || one->found.how == ORR_BY_BETWEEN;
+        if (one->key.kind != kind || (exact ? one->found.how != ORR_BY_EXACT : !beside)) {
             continue;
         }
-        measured_s += one->count * one->found.cost.time_s;
+        measured_s += one->count * one->found.model_s * ratio_of(one);
         model_s += one->count * one->found.model_s;
-        relerr = orr_max_f64(relerr, one->found.cost.relerr_frac);
+        /* what is taken from a contradiction is unsure itself */
+        relerr =
+            orr_max_f64(relerr, exact ? one->found.cost.relerr_frac : one->found.model_relerr_frac);
         shapes++;
         if (worst == NULL || fabs(log(ratio_of(one))) > fabs(log(ratio_of(worst)))) {
             worst = one;
@@ -318,7 +325,7 @@ static bool find_disagreement(orr_arena *arena, const uses *all, uint8_t kind, b
     orr_tree_put_int(arena, map, "shapes", shapes);
     orr_tree_put_text(arena, map, "worst", orr_evidence_shape_text(arena, &worst->key));
     orr_tree_put_real(arena, map, "worst_ratio", ratio_of(worst));
-    orr_tree_put_text(arena, map, "how", exact ? "measured" : "restored");
+    orr_tree_put_text(arena, map, "how", exact ? "measured" : "nearby");
     return true;
 }
 
@@ -349,14 +356,14 @@ orr_status orr_project_evidence(orr_engine *engine, orr_arena *arena, const orr_
         return ORR_OK;
     }
     orr_tree *map = orr_evidence_describe(arena, evidence);
-    uint32_t counts[3] = {0};
+    uint32_t counts[ORR_HOW_COUNT] = {0};
     for (uint32_t i = 0; i < all->count; i++) {
         counts[all->use[i].found.how]++;
     }
     orr_tree *used = orr_tree_put(arena, map, "shapes", orr_tree_new_map(arena));
-    orr_tree_put_int(arena, used, "exact", counts[ORR_BY_EXACT]);
-    orr_tree_put_int(arena, used, "between", counts[ORR_BY_NEIGHBOURS]);
-    orr_tree_put_int(arena, used, "model", counts[ORR_BY_MODEL]);
+    for (int how = ORR_HOW_COUNT - 1; how >= 0; how--) {
+        orr_tree_put_int(arena, used, orr_cost_how_name((orr_cost_how)how), counts[how]);
+    }
     orr_tree *ops = orr_tree_put(arena, map, "ops", orr_tree_new_list(arena));
     for (uint32_t i = 0; i < all->count; i++) {
         (void)orr_tree_push(arena, ops, write_use(arena, &all->use[i]));

@@ -175,10 +175,13 @@ static void add_evidence(orr_page *page, const orr_tree *result) {
     } else if (strcmp(how, "exact") == 0) {
         orr_page_add(page, "this shape in %s; the model says %s\n", text(evidence, "file"),
                      orr_page_seconds(page, real(evidence, "model_s")));
-    } else if (strcmp(how, "between") == 0) {
-        orr_page_add(page,
-                     "between measured shapes, the nearest %.1f octaves away; the model "
-                     "says %s\n",
+    } else if (strcmp(how, "model") != 0) {
+        double near = real(evidence, "near");
+        const char *where = strcmp(how, "between") == 0 ? "between"
+                            : strcmp(how, "far") == 0   ? "far from all"
+                                                        : "near";
+        orr_page_add(page, "%s %s, the nearest %.1f octaves away; the model says %s\n", where,
+                     near == 1 ? "one measured shape" : "measured shapes",
                      real(evidence, "octaves"), orr_page_seconds(page, real(evidence, "model_s")));
     } else if (orr_tree_get(result, "sweep") != NULL) {
         const orr_tree *sweep = orr_tree_get(result, "sweep");

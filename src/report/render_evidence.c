@@ -39,10 +39,11 @@ void orr_render_evidence(orr_page *page, const orr_tree *evidence) {
                      text(file, "software")[0] != '\0' ? " under " : "", text(file, "software"));
     }
     orr_page_add(page,
-                 "  of %zu shapes %.0f are measured, %.0f lie between measured ones, %.0f are the "
-                 "model's\n",
+                 "  of %zu shapes %.0f are measured, %.0f lie between measured ones, %.0f near "
+                 "some, %.0f far from all; %.0f are the model's\n",
                  orr_tree_size(ops), real(evidence, "shapes.exact"),
-                 real(evidence, "shapes.between"), real(evidence, "shapes.model"));
+                 real(evidence, "shapes.between"), real(evidence, "shapes.near"),
+                 real(evidence, "shapes.far"), real(evidence, "shapes.model"));
     if (!page->options.verbose) {
         orr_page_add(page, "  (-v lists them)\n");
         return;

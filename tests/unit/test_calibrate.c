@@ -159,6 +159,75 @@ static void surfaces_learn_from_relatives(void **state) {
     assert_true(fabs(orr_surface_log(&together, here)) < 0.02);
 }
 
+/* ---- how sure ------------------------------------------------------------------------------- */
+
+/* Errors three times as large at one end of the space of shapes; every row its own block. */
+static orr_spread spread_of(size_t count, uint32_t rows_of_a_block) {
+    static const double STEP[] = {4};
+    double(*place)[ORR_SURFACE_DIMS] =
+        (double(*)[ORR_SURFACE_DIMS])orr_arena_array(arena, count, sizeof *place);
+    orr_left *left = ORR_NEW_ARRAY(arena, orr_left, count);
+    orr_rng rng = {11};
+    for (size_t i = 0; i < count; i++) {
+        place[i][0] = 16 * orr_rng_unit(&rng);
+        double normal = -6;
+        for (int j = 0; j < 12; j++) {
+            normal += orr_rng_unit(&rng);
+        }
+        left[i] = (orr_left){.error = normal * (place[i][0] < 8 ? 0.15 : 0.05),
+                             .place = place[i],
+                             .block = (uint32_t)i / rows_of_a_block,
+                             .training = true};
+    }
+    orr_spread spread;
+    orr_spread_fit(arena, left, count, 1, STEP, &spread);
+    return spread;
+}
+
+static double error_at(const orr_spread *spread, double octaves) {
+    static const orr_transfer transfer = {.octave_frac = 0.05};
+    orr_fit fit = {.error_training_frac = spread->training_frac,
+                   .spread = spread->has_surface ? &spread->surface : NULL,
+                   .cover = spread->cover};
+    const double place[ORR_SURFACE_DIMS] = {octaves};
+    return orr_fit_error(&fit, &transfer, place, true);
+}
+
+static void errors_follow_the_shape(void **state) {
+    (void)state;
+    orr_spread many = spread_of(4000, 1), few = spread_of(50, 1), blocks = spread_of(4000, 100);
+    assert_true(fabs(error_at(&many, 3) / 0.15 - 1) < 0.2);
+    assert_true(fabs(error_at(&many, 13) / 0.05 - 1) < 0.2);
+    /* outside: further off with each octave, by what the file says */
+    assert_true(fabs(error_at(&many, 20) - hypot(error_at(&many, 16), 0.05 * 4)) < 0.01);
+    assert_true(error_at(&many, 40) > 1);
+    /* too few rows say nothing of places, and less of the whole */
+    assert_false(few.has_surface);
+    assert_true(fabs(error_at(&few, 3) - error_at(&few, 13)) < 1e-12);
+    /* a hundred rows of one block are hardly more than one */
+    assert_true(blocks.training_frac > 1.05 * many.training_frac);
+}
+
+static void covers_are_read_as_written(void **state) {
+    (void)state;
+    const orr_span here = {0};
+    orr_cover cover = {.dims = 2, .low = {0, -1.5}, .high = {16.2, 7}}, back;
+    orr_text text = orr_text_new(arena, 256);
+    orr_cover_write(&text, &cover);
+    const char *written = orr_text_done(&text);
+    assert_string_equal(written, "0.0 16.2 -1.5 7.0");
+    assert_int_equal(orr_cover_read(written, here, &back, NULL), ORR_OK);
+    assert_int_equal(back.dims, 2);
+    const double inside[] = {5, 0}, outside[] = {19.2, -5.5};
+    assert_true(orr_cover_octaves(&back, inside) == 0);
+    assert_true(fabs(orr_cover_octaves(&back, outside) - 5) < 1e-9);
+    static const char *const bad[] = {"",     "1", "2 1", "1 2 3", "a b", "1 2 1 2 1 2 1 2 1 2 1 2",
+                                      "1 nan"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(orr_cover_read(bad[i], here, &back, NULL), ORR_E_SCHEMA);
+    }
+}
+
 /* ---- kriging -------------------------------------------------------------------------------- */
 
 static double likeness(const void *user, uint32_t a, uint32_t b) {
@@ -212,8 +281,9 @@ static void files_read_back(void **state) {
         orr_tree *file = NULL, *again = NULL, *parsed = NULL;
         orr_err err = {0};
         const char *path = sample_path(classes[i]);
-        assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
-        assert_int_equal(orr_calibrate(arena, path, classes[i], builtin, &again, &err), ORR_OK);
+        assert_int_equal(orr_calibrate(arena, path, NULL, builtin, NULL, &file, &err), ORR_OK);
+        assert_int_equal(orr_calibrate(arena, path, classes[i], builtin, NULL, &again, &err),
+                         ORR_OK);
         const char *text = orr_calibrate_yaml(arena, file);
         assert_string_equal(text, orr_calibrate_yaml(arena, again));
         assert_int_equal(orr_yaml_read(arena, "x.yaml", text, strlen(text), &parsed, &err), ORR_OK);
@@ -224,10 +294,92 @@ static void files_read_back(void **state) {
     }
     orr_tree *file = NULL;
     orr_err err = {0};
-    assert_int_equal(orr_calibrate(arena, sample_path("gemm"), "gems", builtin, &file, &err),
+    assert_int_equal(orr_calibrate(arena, sample_path("gemm"), "gems", builtin, NULL, &file, &err),
                      ORR_E_NAME);
-    assert_int_equal(orr_calibrate(arena, "/nonexistent.csv", NULL, builtin, &file, &err),
+    assert_int_equal(orr_calibrate(arena, "/nonexistent.csv", NULL, builtin, NULL, &file, &err),
                      ORR_E_IO);
+}
+
+/* Lines of a table after its head, last first. */
+static const char *reversed(const char *path) {
+    char *text = NULL;
+    size_t length = 0;
+    orr_err err = {0};
+    assert_int_equal(orr_file_read(arena, path, &text, &length, &err), ORR_OK);
+    static const char out_path[] = "/tmp/orr_reversed.csv";
+    FILE *out = fopen(out_path, "w");
+    assert_non_null(out);
+    size_t head = strcspn(text, "\n") + 1, end = length;
+    (void)fwrite(text, 1, head, out);
+    while (end > head) {
+        size_t start = end - 1;
+        while (start > head && text[start - 1] != '\n') {
+            start--;
+        }
+        (void)fwrite(text + start, 1, end - start, out);
+        end = start;
+    }
+    (void)fclose(out);
+    return out_path;
+}
+
+static void the_order_of_rows_changes_nothing(void **state) {
+    (void)state;
+    static const char *const classes[] = {"memops", "collectives", "gemm"};
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        orr_tree *file = NULL, *again = NULL;
+        orr_err err = {0};
+        const char *path = sample_path(classes[i]);
+        assert_int_equal(orr_calibrate(arena, path, classes[i], builtin, NULL, &file, &err),
+                         ORR_OK);
+        assert_int_equal(
+            orr_calibrate(arena, reversed(path), classes[i], builtin, NULL, &again, &err), ORR_OK);
+        assert_string_equal(strstr(orr_calibrate_yaml(arena, file), "fits:"),
+                            strstr(orr_calibrate_yaml(arena, again), "fits:"));
+    }
+    (void)remove("/tmp/orr_reversed.csv");
+}
+
+static bool stop_after(void *user, const char *what, double done, double total) {
+    (void)what;
+    int *calls = (int *)user;
+    assert_true(done <= total);
+    return --*calls > 0;
+}
+
+static void a_fit_can_be_ended(void **state) {
+    (void)state;
+    orr_tree *file = NULL;
+    orr_err err = {0};
+    int calls = 40;
+    orr_watch watch = {.progress = stop_after, .user = &calls};
+    assert_int_equal(
+        orr_calibrate(arena, sample_path("memops"), NULL, builtin, &watch, &file, &err),
+        ORR_E_CANCELLED);
+    assert_true(calls > -100); /* it ends soon */
+    calls = 1 << 30;
+    watch = (orr_watch){.progress = stop_after, .user = &calls};
+    assert_int_equal(
+        orr_calibrate(arena, sample_path("memops"), NULL, builtin, &watch, &file, &err), ORR_OK);
+    assert_true(watch.rows > 0 && watch.timeless == 0);
+}
+
+static void likeness_is_found(void **state) {
+    (void)state;
+    orr_tree *file = NULL, *parsed = NULL;
+    orr_err err = {0};
+    const char *path = ORR_TEST_DIR "/data/evidence/b200-gemm.csv";
+    assert_int_equal(orr_calibrate_likeness(arena, path, NULL, &file, &err), ORR_OK);
+    const char *text = orr_calibrate_yaml(arena, file);
+    assert_int_equal(orr_yaml_read(arena, "x.yaml", text, strlen(text), &parsed, &err), ORR_OK);
+    orr_calibration *into = ORR_NEW(arena, orr_calibration);
+    assert_int_equal(orr_calibration_add(arena, parsed, into, &err), ORR_OK);
+    for (int kind = 0; kind < ORR_EVIDENCE_LAYER; kind++) {
+        const orr_likeness *l = &into->likeness[kind];
+        assert_true(l->dof >= 1 && l->level >= 0 && l->level + l->smooth + l->rough <= 1);
+    }
+    assert_int_not_equal(orr_calibrate_likeness(arena, sample_path("memops"), NULL, &file, &err),
+                         ORR_OK); /* evidence does not read such tables */
 }
 
 /* What a test suite accepts is in the table and is neither fitted nor judged. */
@@ -254,7 +406,7 @@ static void thresholds_are_no_measurements(void **state) {
     assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.rows"), 0), 6);
     assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.priced"), 0), 3);
     assert_int_equal(orr_tree_int(orr_tree_path(tree, "by.reach.across.priced"), 0), 2);
-    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
+    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, NULL, &file, &err), ORR_OK);
     const orr_tree *fits = orr_tree_get(file, "fits");
     assert_int_equal(orr_tree_size(fits), 1); /* two rows across two hosts, and no others */
     assert_int_equal(orr_tree_int(orr_tree_get(orr_tree_at(fits, 0), "nodes"), 0), 2);
@@ -281,7 +433,7 @@ static double priced_beyond_us(double off_us) {
     (void)fclose(out);
     orr_tree *file = NULL, *parsed = NULL;
     orr_err err = {0};
-    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, &file, &err), ORR_OK);
+    assert_int_equal(orr_calibrate(arena, path, NULL, builtin, NULL, &file, &err), ORR_OK);
     (void)remove(path);
     const char *text = orr_calibrate_yaml(arena, file);
     assert_int_equal(orr_yaml_read(arena, "x.yaml", text, strlen(text), &parsed, &err), ORR_OK);
@@ -433,6 +585,11 @@ int main(void) {
         cmocka_unit_test(twins_know_what_one_of_them_lacks),
         cmocka_unit_test(steps_pay_for_combines),
         cmocka_unit_test(files_read_back),
+        cmocka_unit_test(errors_follow_the_shape),
+        cmocka_unit_test(covers_are_read_as_written),
+        cmocka_unit_test(the_order_of_rows_changes_nothing),
+        cmocka_unit_test(a_fit_can_be_ended),
+        cmocka_unit_test(likeness_is_found),
         cmocka_unit_test(thresholds_are_no_measurements),
         cmocka_unit_test(prices_stay_near_measurements),
         cmocka_unit_test(bad_tables_are_named),

@@ -215,6 +215,41 @@ static void mesh_links_add_up(void **state) {
     assert_true(bus8 / bus2 > 6 && bus8 / bus2 < 8);
 }
 
+/* Far outside what was measured prices are less sure. */
+static void shapes_unlike_all_measured_are_less_sure(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("h100", 64, "megatron-core");
+    static const uint64_t sizes[][3] = {
+        {4096, 4096, 4096}, {1, 1, 1}, {1u << 22, 1u << 22, 64}, {8192, 8192, 1u << 24}};
+    double sure = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        orr_op op = {.kind = ORR_OP_GEMM, .out_bytes = 2};
+        op.shape.gemm.m = sizes[i][0];
+        op.shape.gemm.n = sizes[i][1];
+        op.shape.gemm.k = sizes[i][2];
+        op.shape.gemm.batch = 1;
+        double relerr = orr_cost_op(table, &op).relerr_frac;
+        sure = i == 0 ? relerr : sure;
+        assert_true(i == 0 || relerr > 2 * sure);
+    }
+}
+
+/* Where a launch is most of it, a price is less sure. */
+static void short_kernels_are_less_sure(void **state) {
+    (void)state;
+    const orr_cost_table *table = table_of("h100", 64, "megatron-core");
+    orr_op attention = {.kind = ORR_OP_ATTENTION, .causal = 1};
+    attention.shape.attention.batch = 1;
+    attention.shape.attention.heads = attention.shape.attention.kv_heads = 16;
+    attention.shape.attention.head_dim = attention.shape.attention.v_dim = 128;
+    attention.shape.attention.seq_q = attention.shape.attention.seq_kv = 8192;
+    double sure = orr_cost_op(table, &attention).relerr_frac;
+    attention.shape.attention.seq_q = attention.shape.attention.seq_kv = 16;
+    assert_true(orr_cost_op(table, &attention).relerr_frac > 1.5 * sure);
+    sure = orr_cost_memory(table, ORR_MEMOP_NORM_FWD, 1e9, 1).relerr_frac;
+    assert_true(orr_cost_memory(table, ORR_MEMOP_NORM_FWD, 16384, 1).relerr_frac > 1.5 * sure);
+}
+
 static void software_shapes_memory_ops(void **state) {
     (void)state;
     const orr_cost_table *table = table_of("h100", 8, "megatron-core");
@@ -488,6 +523,8 @@ int main(void) {
         cmocka_unit_test(integers_run_at_the_rate_of_the_sheet),
         cmocka_unit_test(collectives_know_where_a_group_lies),
         cmocka_unit_test(mesh_links_add_up),
+        cmocka_unit_test(shapes_unlike_all_measured_are_less_sure),
+        cmocka_unit_test(short_kernels_are_less_sure),
         cmocka_unit_test(software_shapes_memory_ops),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);

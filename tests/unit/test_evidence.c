@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cost/calibration.h"
 #include "cost/cost.h"
 #include "doc/doc.h"
 #include "evidence/evidence.h"
@@ -318,19 +319,22 @@ static void neighbours_beat_the_model_and_know_their_error(void **state) {
     orr_arena *arena = orr_arena_new();
     const orr_evidence *set = read_tables(arena, DATA "b200-gemm.csv");
     const orr_cost_table *table = table_of(arena, "b200");
-    double *model_s = ORR_NEW_ARRAY(arena, double, set->count);
+    orr_modelled *model = ORR_NEW_ARRAY(arena, orr_modelled, set->count);
     for (uint32_t i = 0; i < set->count; i++) {
-        orr_op op;
-        orr_evidence_op_of(&set->record[i].key, &op);
-        model_s[i] = orr_cost_op(table, &op).time_s;
+        model[i] = orr_cost_model_of(table, set, &set->record[i]);
     }
+    orr_calibration *calibration = NULL;
+    assert_int_equal(orr_calibration_builtin(arena, &calibration, NULL), ORR_OK);
     double between = 0, alone = 0;
     uint32_t count = 0, inside = 0;
     for (uint32_t i = 0; i < set->count; i++) {
-        double own_s = model_s[i];
-        model_s[i] = 0; /* not a neighbour of itself */
-        orr_evidence_near near = orr_evidence_between(set, model_s, &set->record[i].key);
-        model_s[i] = own_s;
+        double own_s = model[i].time_s;
+        model[i].time_s = 0; /* says nothing of itself */
+        const orr_evidence_field *field =
+            orr_evidence_field_new(arena, set, model, calibration->likeness);
+        orr_evidence_near near =
+            orr_evidence_between(field, &set->record[i].key, model[i].relerr_frac);
+        model[i].time_s = own_s;
         if (near.neighbours == 0) {
             continue;
         }
@@ -348,26 +352,66 @@ static void neighbours_beat_the_model_and_know_their_error(void **state) {
     orr_arena_free(arena);
 }
 
-static void far_shapes_get_no_vote(void **state) {
+static orr_evidence_near asked(orr_arena *arena, const orr_evidence *set, const double *model_s,
+                               const orr_evidence_key *key) {
+    /* a quarter common to all shapes, a quarter each for slow and fast changes */
+    static const orr_likeness likeness = {0.25, 0.25, 10, 0.25, 1, 2};
+    static const double RELERR = 0.1;
+    orr_likeness all[ORR_EVIDENCE_LAYER];
+    orr_modelled *model = ORR_NEW_ARRAY(arena, orr_modelled, set->count);
+    for (int kind = 0; kind < ORR_EVIDENCE_LAYER; kind++) {
+        all[kind] = likeness;
+    }
+    for (uint32_t i = 0; i < set->count; i++) {
+        model[i] = (orr_modelled){model_s[i], RELERR};
+    }
+    const orr_evidence_field *field = orr_evidence_field_new(arena, set, model, all);
+    return orr_evidence_between(field, key, RELERR);
+}
+
+static void one_record_speaks_less_the_further_away(void **state) {
     (void)state;
     orr_arena *arena = orr_arena_new();
     orr_evidence *set = NULL;
     orr_err err = {0};
     assert_int_equal(parse(arena, file_of(arena, "", ONE("10")), &any, &set, &err), ORR_OK);
-    const double model_s[] = {5e-6};
     orr_evidence_key key = set->record[0].key;
-    key.dim[0] = 150;
-    orr_evidence_near near = orr_evidence_between(set, model_s, &key);
-    assert_int_equal(near.neighbours, 1);
-    assert_true(fabs(near.ratio - 2) < 1e-12);
-    double close_frac = near.relerr_frac;
-    key.dim[0] = 400;
-    assert_true(orr_evidence_between(set, model_s, &key).relerr_frac > close_frac);
-    key.dim[0] = 1000; /* more than 2.5 octaves */
-    assert_int_equal(orr_evidence_between(set, model_s, &key).neighbours, 0);
+    const double model_s[] = {9.5e-6}; /* off by half the error that the model states */
+    double last = INFINITY, open = 0;
+    for (uint64_t size = 100; size < 1000000; size *= 4) {
+        key.dim[0] = size;
+        orr_evidence_near near = asked(arena, set, model_s, &key);
+        assert_int_equal(near.records, 1);
+        assert_int_equal(near.neighbours, size < 500);
+        assert_false(near.inside); /* one shape has nothing between */
+        assert_true(near.ratio > 1 && near.ratio < last && near.ratio < 10 / 9.5);
+        assert_true(near.relerr_frac > open);
+        last = near.ratio;
+        open = near.relerr_frac;
+    }
+    /* far away what is common to all shapes remains, a quarter, and little else */
+    assert_true(last > 1 + 0.2 * 0.05 && last < 1 + 0.35 * 0.05);
     key.dim[0] = 100;
     key.sub = ORR_MEMOP_SOFTMAX; /* another family */
-    assert_int_equal(orr_evidence_between(set, model_s, &key).neighbours, 0);
+    assert_int_equal(asked(arena, set, model_s, &key).records, 0);
+    orr_arena_free(arena);
+}
+
+/* A record that lies far off the model says first of all that the model's error is too small. */
+static void a_contradiction_widens_the_interval(void **state) {
+    (void)state;
+    orr_arena *arena = orr_arena_new();
+    orr_evidence *set = NULL;
+    orr_err err = {0};
+    assert_int_equal(parse(arena, file_of(arena, "", ONE("10")), &any, &set, &err), ORR_OK);
+    orr_evidence_key key = set->record[0].key;
+    key.dim[0] *= 2;
+    const double agrees_s[] = {10e-6}, contradicts_s[] = {5e-6};
+    orr_evidence_near agrees = asked(arena, set, agrees_s, &key);
+    orr_evidence_near contradicts = asked(arena, set, contradicts_s, &key);
+    assert_true(contradicts.ratio > 1.1 && contradicts.ratio < 2);
+    assert_true(contradicts.relerr_frac > 2 * agrees.relerr_frac);
+    assert_true(contradicts.relerr_frac > 0.1); /* more than the model alone states */
     orr_arena_free(arena);
 }
 
@@ -397,16 +441,22 @@ static void prices_say_what_they_are(void **state) {
         assert_true(exact.model_s == orr_cost_op(base, &op).time_s);
         op.shape.gemm.m += 64;
         orr_measured between = orr_cost_explain(table, &op);
-        assert_int_equal(between.how, ORR_BY_NEIGHBOURS);
+        assert_int_equal(between.how, ORR_BY_NEAR); /* one record: nothing lies between */
+        assert_int_equal(between.near, 1);
         assert_int_equal(between.cost.provenance, ORR_FROM_RESTORED);
         assert_true(between.cost.relerr_frac > 0.02);
         /* a little more work, a little more time */
         assert_true(between.cost.time_s > exact.cost.time_s &&
                     between.cost.time_s < 1.1 * exact.cost.time_s);
-        op.shape.gemm.m *= 1000; /* no record anywhere near */
+        op.shape.gemm.m *= 1000; /* no record anywhere near: a word on the machine as a whole */
         orr_measured far = orr_cost_explain(table, &op);
-        assert_int_equal(far.how, ORR_BY_MODEL);
-        assert_true(far.cost.time_s == orr_cost_op(base, &op).time_s);
+        double moved = log(far.cost.time_s / orr_cost_op(base, &op).time_s);
+        double near = log(between.cost.time_s / between.model_s);
+        assert_int_equal(far.how, ORR_BY_FAR);
+        assert_true(fabs(moved) < fabs(near));
+        assert_int_equal(far.cost.provenance, orr_cost_op(base, &op).provenance);
+        op.dtype = ORR_FP8; /* none of this format */
+        assert_int_equal(orr_cost_explain(table, &op).how, ORR_BY_MODEL);
     }
     orr_arena_free(arena);
 }
@@ -427,7 +477,8 @@ int main(void) {
         cmocka_unit_test(a_changed_file_is_noticed),
         cmocka_unit_test(public_tables_are_read_by_their_columns),
         cmocka_unit_test(neighbours_beat_the_model_and_know_their_error),
-        cmocka_unit_test(far_shapes_get_no_vote),
+        cmocka_unit_test(one_record_speaks_less_the_further_away),
+        cmocka_unit_test(a_contradiction_widens_the_interval),
         cmocka_unit_test(prices_say_what_they_are),
         cmocka_unit_test(a_layer_corrects_its_ops),
         cmocka_unit_test(a_sweep_moves_a_plan),
