@@ -233,7 +233,8 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
                                       .stride = (uint32_t)args->stride,
                                       .units = (uint32_t)args->units,
                                       .tokens = args->tokens,
-                                      .hidden = args->hidden};
+                                      .hidden = args->hidden,
+                                      .imbalance = args->imbalance};
         ORR_TRY(orr_cost_exchange_write(job->arena, table, &ask, job->result, err));
         orr_tree_put_text(job->arena, job->result, "op",
                           orr_arena_format(job->arena,

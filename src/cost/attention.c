@@ -1,8 +1,8 @@
 /* Fused attention: query tiles of 128 rows, each looping over the keys it sees.
  *
  * A tile costs its arithmetic at a share of one unit's peak plus a fixed ramp; tiles run in waves,
- * whole ones while they are few. Time does not depend on kv_heads (packing of grouped queries is
- * ignored), and HBM traffic is never the limit. docs/internals/cost.md. */
+ * whole ones while they are few. Never less than its bytes take: narrow windows and few queries are
+ * bound by HBM. Packing of grouped queries is ignored. docs/internals/cost.md. */
 #include <math.h>
 
 #include "base/num.h"
@@ -25,6 +25,19 @@ double orr_attention_keys(const orr_attention_shape *shape) {
     /* Under context parallelism a rank's queries see half of all keys too, balanced or averaged
      * over ranks. */
     return (keys + orr_min_f64(TILE_ROWS, keys)) / 2;
+}
+
+double orr_attention_bytes(const orr_attention_shape *shape) {
+    static const double ELEMENT_BYTES = 2;
+    /* q, k, v in, the output out; a backward reads those and the output's gradient, and writes
+     * three */
+    double passes = shape->backward ? 2 : 1;
+    double keys = shape->seq_kv;
+    if (shape->window > 0) {
+        keys = orr_min_f64(keys, shape->seq_q + (shape->causal ? 1 : 2) * (double)shape->window);
+    }
+    return passes * ELEMENT_BYTES * (shape->head_dim + shape->v_dim) * shape->batch *
+           (shape->seq_q * shape->heads + keys * shape->kv_heads);
 }
 
 double orr_attention_time_s(const orr_attention_constants *c, const orr_machine *machine,
@@ -53,5 +66,5 @@ double orr_attention_time_s(const orr_attention_constants *c, const orr_machine 
     if (waves < FRACTIONAL_WAVES) {
         waves = ceil(waves);
     }
-    return c->start_s + waves * tile;
+    return c->start_s + orr_max_f64(waves * tile, orr_attention_bytes(shape) / machine->hbm_Bps);
 }

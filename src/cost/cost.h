@@ -105,7 +105,7 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
 typedef struct orr_exchange_ask {
     orr_routing routing;
     uint32_t ranks, stride, units;
-    double tokens, hidden;
+    double tokens, hidden, imbalance;
 } orr_exchange_ask;
 orr_status orr_cost_exchange_write(orr_arena *arena, const orr_cost_table *table,
                                    const orr_exchange_ask *ask, orr_tree *into, orr_err *err);

@@ -118,18 +118,17 @@ static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op
 
 static void put_attention(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                           double time_s, orr_tree *out) {
-    static const double TILE_ROWS = 128, ELEMENT_BYTES = 2;
+    static const double TILE_ROWS = 128;
     orr_attention_shape shape = orr_attention_shape_of(op);
     const orr_machine *machine = &table->attention_machine;
     double keys = orr_attention_keys(&shape), width = shape.head_dim + shape.v_dim;
     double passes = shape.backward ? table->attention.backward_flops : 1;
     double flops = passes * 2 * shape.batch * shape.heads * shape.seq_q * keys * width;
-    double bytes = passes * ELEMENT_BYTES * width * shape.batch *
-                   (shape.seq_q * shape.heads + shape.seq_kv * shape.kv_heads);
+    double bytes = orr_attention_bytes(&shape) * orr_stored_bytes((orr_dtype)op->dtype) /
+                   orr_stored_bytes(ORR_BF16);
     const orr_low_attention *low = NULL;
     double gain = orr_low_attention_gain(table, op, &shape, &low);
     orr_machine units = orr_machine_of(table->accelerator, (orr_dtype)op->dtype);
-    bytes *= orr_stored_bytes((orr_dtype)op->dtype) / ELEMENT_BYTES;
     (void)put_roof(arena, out, time_s, flops / units.peak_flops, bytes / machine->hbm_Bps, 0);
     orr_tree_put_real(arena, out, "flops_per_s", flops / time_s);
     if (low != NULL) {
@@ -340,18 +339,20 @@ static orr_status new_pricer(orr_arena *arena, orr_kernel_pricer **out, orr_err 
 orr_status orr_cost_exchange_write(orr_arena *arena, const orr_cost_table *table,
                                    const orr_exchange_ask *ask, orr_tree *into, orr_err *err) {
     orr_kernel_pricer *pricer = NULL;
-    if (table->accelerator->vendor != ORR_NVIDIA) {
-        return ORR_OK; /* no such kernels */
+    orr_group group = orr_cluster_group(table->cluster, ask->ranks, ask->stride);
+    uint64_t reach = (uint64_t)(group.inner - 1) * ask->stride;
+    bool beyond_host = reach >= table->cluster->gpus_per_node;
+    if (table->accelerator->vendor != ORR_NVIDIA || beyond_host) {
+        return ORR_OK; /* no such kernels, or measured inside one host of a rack alone */
     }
     ORR_TRY(new_pricer(arena, &pricer, err));
-    orr_group group = orr_cluster_group(table->cluster, ask->ranks, ask->stride);
     orr_kernel_row row = {
         .device = table->accelerator->name, .dtype = "", .source = "", .kernel = "deepep_normal"};
     row.whole = true;
     row.training = ask->tokens >= 1024;
     row.shape.exchange.nodes = group.domains;
     row.shape.exchange.ep = ask->ranks;
-    row.shape.exchange.tokens = ask->tokens;
+    row.shape.exchange.tokens = ask->tokens * ask->imbalance; /* of the fullest rank */
     row.shape.exchange.hidden = ask->hidden;
     row.shape.exchange.topk = ask->routing.topk;
     row.shape.exchange.experts = ask->routing.experts;

@@ -102,6 +102,8 @@ double orr_attention_time_s(const orr_attention_constants *c, const orr_machine 
                             const orr_attention_shape *shape);
 /* Keys an average query sees, whole tiles on the diagonal counted. */
 double orr_attention_keys(const orr_attention_shape *shape);
+/* Moved at least, in 16 bits: each operand and result once. */
+double orr_attention_bytes(const orr_attention_shape *shape);
 
 /* ---- attention as measured ------------------------------------------------------------------ */
 

@@ -173,6 +173,26 @@ static void attention_scales(void **state) {
     assert_true(latent > forward && latent < 1.3 * forward);
 }
 
+static void attention_takes_no_less_than_its_bytes(void **state) {
+    (void)state;
+    orr_attention_shape shape = attention_shape(4096);
+    shape.kv_heads = shape.heads;
+    double tensor = 2. * 32 * 128 * 4096;
+    assert_true(orr_attention_bytes(&shape) == 4 * tensor);
+    shape.window = 128; /* narrower than what HBM allows */
+    shape.backward = true;
+    assert_true(orr_attention_bytes(&shape) == 8 * tensor);
+    assert_true(orr_attention_time_s(&ATTENTION, &MACHINE, &shape) >=
+                8 * tensor / MACHINE.hbm_Bps);
+    /* one query reads all keys, or those of its window */
+    shape = attention_shape(1 << 17);
+    shape.seq_q = 1;
+    double cache = 2. * 2 * 8 * 128 * shape.seq_kv;
+    assert_true(orr_attention_time_s(&ATTENTION, &MACHINE, &shape) > cache / MACHINE.hbm_Bps);
+    shape.window = 128;
+    assert_true(orr_attention_bytes(&shape) < 0.01 * cache);
+}
+
 static void pipes_start_flow_and_pay_for_pieces(void **state) {
     (void)state;
     orr_message message = {10e-6, 400e9, 5e-6};
@@ -427,6 +447,7 @@ int main(void) {
         cmocka_unit_test(accumulating_output_costs_more),
         cmocka_unit_test(attention_keys_by_mask),
         cmocka_unit_test(attention_scales),
+        cmocka_unit_test(attention_takes_no_less_than_its_bytes),
         cmocka_unit_test(shallow_products_are_slower),
         cmocka_unit_test(launches_of_groups_overlap_their_work),
         cmocka_unit_test(pipes_start_flow_and_pay_for_pieces),
