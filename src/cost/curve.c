@@ -142,9 +142,11 @@ double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
 /* ---- nearest to a row of a table ------------------------------------------------------------ */
 
 /* What a difference adds to a fit's error, one sd, and how much it counts in the choice. */
-static const double OTHER_SITE = 0.10, OTHER_DEVICE = 0.06, OTHER_TOPOLOGY = 0.5,
+static const double OTHER_SITE = 0.10, OTHER_DEVICE = 0.05, OTHER_TOPOLOGY = 0.5,
                     OTHER_VERSION = 0.02, OTHER_PORT = 0.05, OTHER_LIBRARY = 0.10,
                     OTHER_OCTAVE = 0.05, OTHER_FABRIC = 0.20, OTHER_NIC = 0.10;
+/* On the error alone: ways through a host's PCIe, where boxes of one board differ. */
+static const double OTHER_HOST = 0.4;
 
 bool orr_same_library(const char *a, const char *b) {
     size_t length = strcspn(a, " ");
@@ -228,7 +230,8 @@ static double site_time_s(const orr_calibration *calibration, const orr_collecti
                        .transfer = &calibration->transfer,
                        .apart_frac = apart_frac};
     fill(&curve, fits, count, same ? 1 : links, alike);
-    *relerr_frac = orr_curve_error(&curve, ask->ranks, bytes);
+    bool host = ask->accelerator->topology == ORR_HOST && !same;
+    *relerr_frac = root_sum(orr_curve_error(&curve, ask->ranks, bytes), host ? OTHER_HOST : 0);
     return orr_curve_time_s(&curve, ask->op, ask->ranks, bytes);
 }
 

@@ -67,7 +67,8 @@ static bool gemm_relatives(const orr_kernel_pricer *pricer, const orr_accelerato
         orr_relatives bf16;
         orr_relatives_gemm(pricer->now, a, "bf16", &bf16);
         if (out->count == 0 || bf16.kin < out->kin) {
-            *out = bf16;
+            *out = bf16; /* tables of fp16 come of other libraries than those of bf16 */
+            out->apart_frac = root_sum(out->apart_frac, pricer->now->transfer.kernel_frac);
         }
     }
     return out->count > 0 && (half || strcmp(scheme, "bf16") == 0 || out->kin != ORR_KIN_OTHER);

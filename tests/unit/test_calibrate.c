@@ -392,7 +392,8 @@ static void thresholds_are_no_measurements(void **state) {
         "h100,all_reduce,16,2,2097152,130,mine,\n"
         "h100,all_reduce,16,2,1048576,1,suite,\"acceptance threshold, not a measurement\"\n"
         "h100,all_reduce,16,32,1048576,1,more hosts than ranks,\n"
-        "h100,all_reduce,1e300,1e300,1048576,1,more than there are,\n";
+        "h100,all_reduce,1e300,1e300,1048576,1,more than there are,\n"
+        "\"H100 (in training, overlapped)\",all_reduce,8,1,1048576,30,mine,\n";
     static const char path[] = "/tmp/orr_thresholds.csv";
     FILE *out = fopen(path, "w");
     assert_non_null(out);
@@ -403,7 +404,7 @@ static void thresholds_are_no_measurements(void **state) {
     assert_int_equal(
         orr_cost_kernels_validate(arena, &(orr_kernels_request){.path = path}, &tree, &err),
         ORR_OK);
-    assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.rows"), 0), 6);
+    assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.rows"), 0), 7);
     assert_int_equal(orr_tree_int(orr_tree_path(tree, "summary.priced"), 0), 3);
     assert_int_equal(orr_tree_int(orr_tree_path(tree, "by.reach.across.priced"), 0), 2);
     assert_int_equal(orr_calibrate(arena, path, NULL, builtin, NULL, &file, &err), ORR_OK);

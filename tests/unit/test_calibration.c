@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "cost/calibration.h"
+#include "cost/kernel_price.h"
 #include "doc/doc.h"
 
 static orr_arena *arena;
@@ -234,6 +234,35 @@ static void attention_comes_from_fits_that_saw_its_width(void **state) {
     assert_true(fabs(orr_flash_time_s(&c, &machine, &shape) / known - 1) < 1e-9);
 }
 
+static double gather_s(const char *device, double *relerr) {
+    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
+    pricer->arena = arena;
+    pricer->calibration = kernels;
+    const orr_kernel_row row = {
+        .device = device,
+        .dtype = "all_gather",
+        .kernel = "NCCL 2.29.2",
+        .whole = true,
+        .training = true,
+        .shape.collective = {.bytes = 64e6, .ranks = 4, .nodes = 1, .op = ORR_ALL_GATHER}};
+    double time = 0;
+    orr_kernel_gap gap = orr_kernel_price(pricer, ORR_KERNELS_COLLECTIVES, &row, &time, relerr);
+    assert_int_equal(gap, ORR_GAP_NONE);
+    return time;
+}
+
+static void collectives_are_the_mean_of_those_linked_alike(void **state) {
+    (void)state;
+    double relerr = 0, own = 0;
+    double mean =
+        cbrt(gather_s("GB200", &own) * gather_s("B200-SXM", &own) * gather_s("B300-SXM", &own));
+    assert_true(fabs(gather_s("GB300 NVL72 (somewhere)", &relerr) / mean - 1) < 1e-9);
+    assert_true(relerr > 0.05 && relerr < 0.15);
+    /* what passes through a host depends on the box */
+    (void)gather_s("GeForce RTX 5090", &relerr);
+    assert_true(relerr > 0.4);
+}
+
 static void systems_go_by_their_accelerator(void **state) {
     (void)state;
     static const struct {
@@ -336,6 +365,7 @@ int main(void) {
         cmocka_unit_test(siblings_speak_for_other_kernels),
         cmocka_unit_test(tokens_take_the_same_wires),
         cmocka_unit_test(attention_comes_from_fits_that_saw_its_width),
+        cmocka_unit_test(collectives_are_the_mean_of_those_linked_alike),
         cmocka_unit_test(systems_go_by_their_accelerator),
         cmocka_unit_test(collectives_come_by_rank_count),
         cmocka_unit_test(systems_are_accelerators_built_otherwise),
