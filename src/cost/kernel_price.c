@@ -74,22 +74,28 @@ static bool gemm_relatives(const orr_kernel_pricer *pricer, const orr_accelerato
     return out->count > 0 && (half || strcmp(scheme, "bf16") == 0 || out->kin != ORR_KIN_OTHER);
 }
 
-/* Fits of another scheme with elements as wide and as few scales. For integers on NVIDIA's, whose
- * rate by that of fp8 differs between boards, only where the sheet states it. */
+/* Fits of another plain product: of elements as wide, else bf16's, at the rate that the sheet states.
+ * For integers on NVIDIA's, whose rate by that of fp8 differs between boards, only where the sheet
+ * states it. */
 static bool gemm_alike(const orr_kernel_pricer *pricer, const orr_accelerator *a,
                        const char *scheme, orr_relatives *out) {
-    static const char *const WIDE[2][3] = {{"fp8_row", "fp8_dynquant", "int8"},
-                                           {"mxfp4", "nvfp4_dynquant"}};
+    static const char *const WIDE[2][4] = {{"fp8_row", "int8", "bf16", "fp8_dynquant"},
+                                           {"mxfp4", "bf16", "nvfp4_dynquant"}};
     orr_dtype dtype;
     if (!orr_scheme_dtype(scheme, &dtype) || orr_dtype_bytes(dtype) > 1 ||
         (strncmp(scheme, "int", 3) == 0 && a->vendor == ORR_NVIDIA &&
          (strcmp(scheme, "int8") != 0 || !(a->peak_flops[ORR_INT8] > 0)))) {
         return false;
     }
+    bool faster = orr_scheme_machine(a, scheme, dtype).peak_flops > a->peak_flops[ORR_BF16];
     const char *const *list = WIDE[orr_dtype_bytes(dtype) < 1];
-    for (int i = 0; i < 3 && list[i] != NULL; i++) {
+    for (int i = 0; i < 4 && list[i] != NULL; i++) {
+        if (strcmp(list[i], "bf16") == 0 && !faster) {
+            continue; /* the sheet states no rate of the format, or one that its units emulate */
+        }
         orr_relatives_gemm(pricer->now, a, list[i], out);
-        if (out->count > 0 && out->kin != ORR_KIN_OTHER) {
+        if (out->count > 0 && out->kin != ORR_KIN_OTHER &&
+            pricer->now->gemm[out->of[0].index].fit.rows > 0) { /* none by analogy of an analogy */
             out->apart_frac = root_sum(out->apart_frac, pricer->now->transfer.scheme_frac);
             return true;
         }
@@ -111,9 +117,13 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
     for (uint32_t i = 0; i < relatives.count; i++) {
         const orr_gemm_fit *fit = &pricer->now->gemm[relatives.of[i].index];
         orr_dtype dtype = (orr_dtype)fit->dtype;
+        const char *scheme = alike ? row->dtype : fit->scheme;
+        if (alike && dtype == ORR_BF16) {
+            (void)orr_scheme_dtype(scheme, &dtype);
+        }
         orr_gemm_constants c = orr_gemm_borrow(&pricer->now->transfer, fit, a);
         c.quantise_frac = alike ? 0 : c.quantise_frac; /* a plain product, as far as is known */
-        orr_machine machine = orr_scheme_machine(a, alike ? row->dtype : fit->scheme, dtype);
+        orr_machine machine = orr_scheme_machine(a, scheme, dtype);
         orr_gemm_shape shape = {.m = row->shape.gemm.m,
                                 .n = row->shape.gemm.n,
                                 .k = row->shape.gemm.k,

@@ -234,6 +234,30 @@ static void attention_comes_from_fits_that_saw_its_width(void **state) {
     assert_true(fabs(orr_flash_time_s(&c, &machine, &shape) / known - 1) < 1e-9);
 }
 
+static orr_kernel_gap product(const char *device, const char *scheme, double *time) {
+    orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
+    pricer->arena = arena;
+    pricer->calibration = kernels;
+    const orr_kernel_row row = {.device = device,
+                                .dtype = scheme,
+                                .kernel = "",
+                                .whole = true,
+                                .training = true,
+                                .shape.gemm = {.m = 8192, .n = 8192, .k = 8192, .batch = 1}};
+    double relerr = 0;
+    return orr_kernel_price(pricer, ORR_KERNELS_GEMM, &row, time, &relerr);
+}
+
+/* A plain product in a format without fits: as bf16's, at the format's rate, where there is one. */
+static void plain_products_go_by_the_rate_of_their_format(void **state) {
+    (void)state;
+    double wide = 0, narrow = 0;
+    assert_int_equal(product("GeForce RTX 4090", "bf16", &wide), ORR_GAP_NONE);
+    assert_int_equal(product("GeForce RTX 4090", "fp8_e4m3", &narrow), ORR_GAP_NONE);
+    assert_true(wide / narrow > 1.7 && wide / narrow < 2.3);
+    assert_int_equal(product("A100-SXM4-80GB", "fp8_e4m3", &narrow), ORR_GAP_FORMAT);
+}
+
 static double gather_s(const char *device, double *relerr) {
     orr_kernel_pricer *pricer = ORR_NEW(arena, orr_kernel_pricer);
     pricer->arena = arena;
@@ -365,6 +389,7 @@ int main(void) {
         cmocka_unit_test(siblings_speak_for_other_kernels),
         cmocka_unit_test(tokens_take_the_same_wires),
         cmocka_unit_test(attention_comes_from_fits_that_saw_its_width),
+        cmocka_unit_test(plain_products_go_by_the_rate_of_their_format),
         cmocka_unit_test(collectives_are_the_mean_of_those_linked_alike),
         cmocka_unit_test(systems_go_by_their_accelerator),
         cmocka_unit_test(collectives_come_by_rank_count),
