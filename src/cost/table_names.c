@@ -76,35 +76,17 @@ orr_accelerator *orr_calibration_device(orr_arena *arena, const orr_calibration 
     return out;
 }
 
-/* Past a word that names a maker or a brand, or NULL. */
-static const char *after_maker(const char *name) {
-    static const char *const MAKERS[] = {"NVIDIA", "AMD", "GeForce", "Tesla", "Instinct"};
-    size_t word = strcspn(name, " ");
-    for (size_t i = 0; i < sizeof MAKERS / sizeof *MAKERS && name[word] == ' '; i++) {
-        if (strlen(MAKERS[i]) == word && strncmp(MAKERS[i], name, word) == 0) {
-            return name + word + 1;
-        }
-    }
-    return NULL;
-}
-
 orr_accelerator *orr_calibration_system(orr_arena *arena, const orr_calibration *calibration,
                                         const char *name, bool of_parts) {
-    for (const char *start = name; start != NULL; start = after_maker(start)) {
-        char *part = orr_arena_text(arena, start);
-        while (part[0] != '\0') {
-            orr_accelerator *found = orr_calibration_device(arena, calibration, part);
-            char *last = strrchr(part, ' ');
-            if (found != NULL || !of_parts || last == NULL) {
-                if (found != NULL) {
-                    return found;
-                }
-                break;
-            }
-            *last = '\0';
+    char *part = orr_arena_text(arena, name);
+    for (;;) {
+        orr_accelerator *found = orr_calibration_device(arena, calibration, part);
+        char *last = strrchr(part, ' ');
+        if (found != NULL || !of_parts || last == NULL) {
+            return found;
         }
+        *last = '\0';
     }
-    return NULL;
 }
 
 orr_machine orr_scheme_machine(const orr_accelerator *accelerator, const char *scheme,

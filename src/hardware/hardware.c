@@ -222,11 +222,31 @@ orr_status orr_accelerator_read(orr_arena *arena, const orr_tree *file, const ch
     return ORR_OK;
 }
 
+/* Past a word that names a maker or a brand, as drivers put before a part's name, or NULL. */
+static const char *after_maker(const char *name) {
+    static const char *const MAKERS[] = {"NVIDIA", "AMD", "GeForce", "Tesla", "Instinct"};
+    size_t word = strcspn(name, " ");
+    for (size_t i = 0; i < sizeof MAKERS / sizeof *MAKERS && name[word] == ' '; i++) {
+        if (strlen(MAKERS[i]) == word && strncmp(MAKERS[i], name, word) == 0) {
+            return name + word + 1;
+        }
+    }
+    return NULL;
+}
+
 orr_status orr_accelerator_find(orr_arena *arena, const char *name, orr_accelerator **out,
                                 orr_err *err) {
     orr_tree *file = NULL;
     const char *stem = NULL;
-    ORR_TRY(orr_catalog_find(arena, &catalog, name, &file, &stem, err));
+    for (const char *part = after_maker(name); file == NULL && part != NULL;
+         part = after_maker(part)) {
+        if (orr_catalog_find(arena, &catalog, part, &file, &stem, NULL) != ORR_OK) {
+            file = NULL;
+        }
+    }
+    if (file == NULL) {
+        ORR_TRY(orr_catalog_find(arena, &catalog, name, &file, &stem, err));
+    }
     return orr_accelerator_read(arena, file, stem, out, err);
 }
 

@@ -142,6 +142,27 @@ static void published_names_are_known(void **state) {
     assert_non_null(strstr(err.hint, "h100"));
 }
 
+/* As PyTorch, nvidia-smi and rocm-smi print them. */
+static void drivers_names_are_known(void **state) {
+    static const char *const names[][2] = {
+        {"NVIDIA H100 80GB HBM3", "h100"},
+        {"NVIDIA H100 PCIe", "h100-pcie"},
+        {"NVIDIA A100-SXM4-40GB", "a100-40g"},
+        {"NVIDIA A100 80GB PCIe", "a100-pcie"},
+        {"NVIDIA GeForce RTX 4090", "rtx-4090"},
+        {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"},
+        {"Tesla V100-SXM2-32GB", "v100-32g"},
+        {"AMD Instinct MI300X OAM", "mi300x"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_string_equal(accelerator(*state, names[i][0])->name, names[i][1]);
+    }
+    orr_accelerator *a = NULL;
+    orr_err err = {0};
+    assert_int_equal(orr_accelerator_find(*state, "NVIDIA X1", &a, &err), ORR_E_NAME);
+    assert_non_null(strstr(err.message, "NVIDIA X1"));
+}
+
 static void hypothetical_parts_take_one_line(void **state) {
     orr_accelerator *a = NULL;
     orr_err err = {0};
@@ -639,7 +660,7 @@ int main(void) {
         TEST(every_accelerator_has_sources_and_survives_being_written),
         TEST(the_catalog_says_what_the_data_sheets_say),
         TEST(published_names_are_known),
-        TEST(hypothetical_parts_take_one_line),
+        TEST(drivers_names_are_known), TEST(hypothetical_parts_take_one_line),
         TEST(bad_hardware_is_refused),
         TEST(usual_clusters_have_one_nic_each),
         TEST(usual_clusters_have_names),
