@@ -15,10 +15,11 @@ typedef struct calibrate_args {
 } calibrate_args;
 
 #define TEXT(member, text)                                                                         \
-    {                                                                                              \
-        .name = #member, .type = ORR_FIELD_TEXT, .offset = offsetof(calibrate_args, member),       \
-        .fallback = "", .doc = text                                                                \
-    }
+    {.name = #member,                                                                              \
+     .type = ORR_FIELD_TEXT,                                                                       \
+     .offset = offsetof(calibrate_args, member),                                                   \
+     .fallback = "",                                                                               \
+     .doc = text}
 static const orr_field fields[] = {
     TEXT(runs, "table of published runs (runs.csv)"),
     TEXT(models, "architectures behind the model names of the runs (models.json)"),

@@ -7,11 +7,10 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 7 };
 static const double TRAINING_WEIGHT = 1.5;
-static const orr_surface_plan SURFACE = {
-    .dims = 4,
-    .step = {{4, 4, 4, 4}, {2, 2, 2, 2}, {1, 1, 1, 1}},
-    .pull = {1, 1, 1},
-    .least_rows = 200};
+static const orr_surface_plan SURFACE = {.dims = 4,
+                                         .step = {{4, 4, 4, 4}, {2, 2, 2, 2}, {1, 1, 1, 1}},
+                                         .pull = {1, 1, 1},
+                                         .least_rows = 200};
 
 typedef struct attention_sample {
     orr_sample head;

@@ -38,10 +38,13 @@ typedef struct exchange_sample {
 } exchange_sample;
 
 #define PARAMETER(T, key, member, way, from, least, most)                                          \
-    {                                                                                              \
-        .name = (key), .offset = offsetof(T, member), .scale = (way), .start = (from),             \
-        .low = (least), .high = (most), .pull = 0.1                                                \
-    }
+    {.name = (key),                                                                                \
+     .offset = offsetof(T, member),                                                                \
+     .scale = (way),                                                                               \
+     .start = (from),                                                                              \
+     .low = (least),                                                                               \
+     .high = (most),                                                                               \
+     .pull = 0.1}
 #define EXPERTS(key, member, from, least, most)                                                    \
     PARAMETER(orr_experts_constants, key, member, ORR_SCALE_LOG, from, least, most)
 #define EXCHANGE(key, member, from, least, most)                                                   \

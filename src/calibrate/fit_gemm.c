@@ -10,11 +10,10 @@
 
 enum { FIRST_SAMPLES = 1200, MOST_SAMPLES = 3000, FOLD_SAMPLES = 1500, FOLDS = 5 };
 static const double TRAINING_WEIGHT = 1.5; /* what a projection prices are large products */
-static const orr_surface_plan SURFACE = {
-    .dims = 3, /* m n k */
-    .step = {{4, 4, 4}, {2, 2, 2}, {1, 1, 1}},
-    .pull = {1, 1, 1},
-    .least_rows = 200};
+static const orr_surface_plan SURFACE = {.dims = 3, /* m n k */
+                                         .step = {{4, 4, 4}, {2, 2, 2}, {1, 1, 1}},
+                                         .pull = {1, 1, 1},
+                                         .least_rows = 200};
 
 typedef struct gemm_sample {
     orr_sample head;
@@ -22,10 +21,13 @@ typedef struct gemm_sample {
 } gemm_sample;
 
 #define PARAMETER(key, member, way, from, least, most, weight)                                     \
-    {                                                                                              \
-        .name = (key), .offset = offsetof(orr_gemm_constants, member), .scale = (way),             \
-        .start = (from), .low = (least), .high = (most), .pull = (weight)                          \
-    }
+    {.name = (key),                                                                                \
+     .offset = offsetof(orr_gemm_constants, member),                                               \
+     .scale = (way),                                                                               \
+     .start = (from),                                                                              \
+     .low = (least),                                                                               \
+     .high = (most),                                                                               \
+     .pull = (weight)}
 enum { UNIT_RATE = 4, QUANTISE = 14, TILES_FROM = 15, PARAMETERS = TILES_FROM + 10 };
 
 static void set_parameters(orr_parameter out[PARAMETERS], const orr_machine *machine,

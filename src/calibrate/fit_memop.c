@@ -7,7 +7,8 @@
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 8 };
 static const double TRAINING_WEIGHT = 1.5;
-static const orr_surface_plan SURFACE = {.dims = 2, .step = {{4, 4}, {2, 2}, {1, 1}}, .pull = {1, 1, 1}, .least_rows = 40};
+static const orr_surface_plan SURFACE = {
+    .dims = 2, .step = {{4, 4}, {2, 2}, {1, 1}}, .pull = {1, 1, 1}, .least_rows = 40};
 
 typedef struct memop_sample {
     orr_sample head;

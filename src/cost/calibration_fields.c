@@ -17,55 +17,68 @@ const char *orr_collective_name(orr_collective op) {
 
 #define AT(T, member) offsetof(T, member)
 #define TEXT(T, key, member, text)                                                                 \
-    { .name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .doc = (text) }
+    {.name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .doc = (text)}
 #define CHOICE(T, key, member, list, text)                                                         \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_ENUM, .offset = AT(T, member), .values = (list),          \
-        .doc = (text)                                                                              \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_ENUM,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .values = (list),                                                                             \
+     .doc = (text)}
 /* A bool field is a byte of type bool; records keep it in a uint8_t of the same size. */
 _Static_assert(sizeof(bool) == sizeof(uint8_t), "flags are read as bool");
 #define FLAG(T, key, member, text)                                                                 \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_BOOL, .offset = AT(T, member), .fallback = "false",       \
-        .doc = (text)                                                                              \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_BOOL,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .fallback = "false",                                                                          \
+     .doc = (text)}
 #define SECONDS(T, key, member, text)                                                              \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .max = 1, .unit = "s", \
-        .doc = (text)                                                                              \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .max = 1,                                                                                     \
+     .unit = "s",                                                                                  \
+     .doc = (text)}
 #define RATE(T, key, member, text)                                                                 \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .min = 1e3,            \
-        .max = 1e16, .unit = "bytes/s", .doc = (text)                                              \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .min = 1e3,                                                                                   \
+     .max = 1e16,                                                                                  \
+     .unit = "bytes/s",                                                                            \
+     .doc = (text)}
 #define USUAL_RATE(T, key, member, text)                                                           \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_QUANTITY, .offset = AT(T, member), .max = 1e16,           \
-        .unit = "bytes/s", .fallback = "0", .doc = (text)                                          \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_QUANTITY,                                                                   \
+     .offset = AT(T, member),                                                                      \
+     .max = 1e16,                                                                                  \
+     .unit = "bytes/s",                                                                            \
+     .fallback = "0",                                                                              \
+     .doc = (text)}
 #define NUMBER(T, key, member, least, most, text)                                                  \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_REAL, .offset = AT(T, member), .min = (least),            \
-        .max = (most), .doc = (text)                                                               \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .doc = (text)}
 /* A number that a file may leave out. */
 #define USUALLY(T, key, member, least, most, usual, text)                                          \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_REAL, .offset = AT(T, member), .min = (least),            \
-        .max = (most), .fallback = (usual), .doc = (text)                                          \
-    }
+    {.name = (key),                                                                                \
+     .type = ORR_FIELD_REAL,                                                                       \
+     .offset = AT(T, member),                                                                      \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .fallback = (usual),                                                                          \
+     .doc = (text)}
 #define ROWS(T, member)                                                                            \
-    {                                                                                              \
-        .name = "rows", .type = ORR_FIELD_U32, .offset = AT(T, member), .fallback = "0",           \
-        .doc = "Measurements behind it."                                                           \
-    }
+    {.name = "rows",                                                                               \
+     .type = ORR_FIELD_U32,                                                                        \
+     .offset = AT(T, member),                                                                      \
+     .fallback = "0",                                                                              \
+     .doc = "Measurements behind it."}
 #define LINE(T, key, member, text)                                                                 \
-    {                                                                                              \
-        .name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .fallback = "",            \
-        .doc = (text)                                                                              \
-    }
+    {.name = (key), .type = ORR_FIELD_TEXT, .offset = AT(T, member), .fallback = "", .doc = (text)}
 /* What a fit holds over the space of shapes. */
 #define SHAPE_FIELDS(T)                                                                            \
     LINE(T, "surface", fit.surface_text,                                                           \
@@ -383,12 +396,12 @@ double *orr_arch_number(orr_arch_fit *arch, const char *name) {
 }
 
 #define LIST(member, T, record_schema, sheet, ...)                                                 \
-    {                                                                                              \
-        .class = {__VA_ARGS__}, .schema = &(record_schema),                                        \
-        .at = offsetof(orr_calibration, member),                                                   \
-        .count_at = offsetof(orr_calibration, member##_count), .record_bytes = sizeof(T),          \
-        .on_sheet = (sheet)                                                                        \
-    }
+    {.class = {__VA_ARGS__},                                                                       \
+     .schema = &(record_schema),                                                                   \
+     .at = offsetof(orr_calibration, member),                                                      \
+     .count_at = offsetof(orr_calibration, member##_count),                                        \
+     .record_bytes = sizeof(T),                                                                    \
+     .on_sheet = (sheet)}
 const orr_fit_list orr_fit_lists[] = {
     LIST(gemm, orr_gemm_fit, GEMM_SCHEMA, true, "gemm"),
     LIST(flash, orr_flash_fit, FLASH_SCHEMA, true, "attention"),

@@ -64,7 +64,7 @@ struct orr_prices_table {
     orr_sweep inside[ORR_COLLECTIVE_COUNT], across[ORR_COLLECTIVE_COUNT]; /* domains */
     const orr_evidence *evidence;                                         /* NULL: models alone */
     const orr_evidence_field *field; /* evidence as seen from shapes that it does not hold */
-    struct orr_memo *memo;          /* filled as prices are asked for; never changes an answer */
+    struct orr_memo *memo;           /* filled as prices are asked for; never changes an answer */
 };
 
 /* curve.c: what training uses (any NCCL or RCCL), measured on the device or on the nearest. */

@@ -32,8 +32,8 @@ static const uint32_t soft_dims[ORR_EVIDENCE_KIND_COUNT] = {
 /* A record as a point. */
 typedef struct place {
     float octaves[SOFT_DIMS];    /* log2 of the sizes that may differ */
-    float off, noise, log_ratio; /* ln(measured / modelled): over the stated error, its spread, itself;
-                                    NAN where the model says nothing */
+    float off, noise, log_ratio; /* ln(measured / modelled): over the stated error, its spread,
+                                    itself; NAN where the model says nothing */
 } place;
 
 struct orr_evidence_field {
@@ -221,8 +221,7 @@ static uint32_t nearest(const orr_evidence_field *field, const orr_evidence_key 
         if (isnan(field->at[i].off)) {
             continue;
         }
-        double s =
-            square_distance(key, at, &field->evidence->record[i].key, field->at[i].octaves);
+        double s = square_distance(key, at, &field->evidence->record[i].key, field->at[i].octaves);
         bool full = count == ORR_EVIDENCE_NEIGHBOURS;
         if (s < 0 || (full && s >= square[count - 1])) {
             continue;

@@ -16,10 +16,8 @@ static bool near(double a, double b, double by) {
     return fabs(a - b) <= by;
 }
 
-static const orr_surface_plan PLAN = {.dims = 2,
-                                      .step = {{4, 4}, {2, 2}, {1, 1}},
-                                      .pull = {0.5, 0.5, 0.5},
-                                      .least_rows = 1};
+static const orr_surface_plan PLAN = {
+    .dims = 2, .step = {{4, 4}, {2, 2}, {1, 1}}, .pull = {0.5, 0.5, 0.5}, .least_rows = 1};
 
 /* Measured over modelled time, as it were: a bump of one octave. */
 static double truth(const double *place) {
@@ -64,10 +62,8 @@ static void a_fit_recovers_what_is_smooth(void **state) {
  * so of a load that was not measured, and nothing of its neighbours. */
 static void a_level_holds_what_a_whole_series_shares(void **state) {
     (void)state;
-    static const orr_surface_plan plan = {.dims = 2,
-                                          .step = {{4, 4}, {2, 2}, {8, 1}},
-                                          .pull = {1, 0.3, 0.1},
-                                          .least_rows = 1};
+    static const orr_surface_plan plan = {
+        .dims = 2, .step = {{4, 4}, {2, 2}, {8, 1}}, .pull = {1, 0.3, 0.1}, .least_rows = 1};
     enum { LAYERS = 7, LOADS = 5, SLOW = 3 };
     double place[LAYERS * LOADS][ORR_SURFACE_DIMS] = {{0}};
     double residual[LAYERS * LOADS], weight[LAYERS * LOADS];
