@@ -30,7 +30,12 @@ enum {
     MUON = 2048,
     LAUNCH = 4096,
     UNEVEN = 8192, /* may load ranks differently */
-    COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS,
+    VARIANT = 1 << 14, /* rows and columns; fused or eager as the profile has it */
+    GATED = 1 << 15,   /* an activation */
+    MASKED = 1 << 16,  /* a sum that may drop out */
+    STREAMED = 1 << 17, /* that libraries have kernels of */
+    COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS | VARIANT | MASKED,
+    SHAPED = MATRIX | LOSS | MUON | VARIANT | MASKED,
     MATMULS = PRODUCT | GROUPED,
     COMPUTE = MATMULS | ATTENTION,
     GROUP = COLLECTIVE | EXCHANGE,
@@ -62,7 +67,7 @@ static const orr_field fields[] = {
          "gemm, grouped-gemm, attention; elementwise, norm-fwd, norm-bwd, softmax, permute, "
          "loss, embedding, cast, bulk (optimizers); all-reduce, all-gather, reduce-scatter, "
          "all-to-all, send-recv, broadcast; dispatch, combine; adam, cross-entropy, router, "
-         "dropout; muon; launch"),
+         "dropout, rotary, activation, norm, residual; muon; launch"),
     TEXT(hardware, OPS_ALL, "accelerator: a catalog name or a hardware file"),
     TEXT(cluster, OPS_ALL, "node type that it stands in; default: the accelerator's usual one"),
     TEXT(fabric, OPS_ALL, "what connects the domains; default: the cluster's"),
@@ -70,7 +75,7 @@ static const orr_field fields[] = {
     SIZE(gpus, OPS_ALL, 0, "accelerators of the cluster; default: what the group needs"),
     TEXT(dtype, COMPUTE | EXCHANGE,
          "bf16, fp16, fp32, fp8, mxfp8, fp8_block, nvfp4 or int8; default: bf16"),
-    TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS | LAUNCH,
+    TEXT(phase, COMPUTE | MATRIX | ROUTER | LOSS | VARIANT | MASKED | LAUNCH,
          "of a product: forward, input_grad or weight_grad; of attention: forward or "
          "backward; default: forward"),
     SIZE(m, MATMULS, MATMULS, "rows of a product; grouped: of one group"),
@@ -93,6 +98,31 @@ static const orr_field fields[] = {
     SIZE(window, ATTENTION, 0, "tokens of a sliding window; 0: none"),
     SIZE(seq_q, ATTENTION, ATTENTION, "queries of a sequence on this rank"),
     SIZE(seq_kv, ATTENTION, 0, "keys of a sequence; default: seq_q"),
+    TEXT(lengths, ATTENTION,
+         "sequences of one call, packed and masked against each other, instead of seq_q: "
+         "4096,1024,512"),
+    {.name = "unfused",
+     .type = ORR_FIELD_BOOL,
+     .of = ATTENTION,
+     .offset = offsetof(orr_cost_args, unfused),
+     .fallback = "no",
+     .doc = "two products around a softmax, each kernel on its own; default: as the software "
+            "profile has it"},
+    TEXT(library, ATTENTION | STREAMED,
+         "whose kernel the price of a benchmark is of: fa2, fa3, fa4, cudnn, trtllm, te, aiter, "
+         "hipkittens; of norms, softmax and activation cudnn, pytorch, compile, vllm"),
+    {.name = "gated",
+     .type = ORR_FIELD_BOOL,
+     .of = GATED,
+     .offset = offsetof(orr_cost_args, gated),
+     .fallback = "yes",
+     .doc = "of an activation: two inputs an output"},
+    {.name = "dropout",
+     .type = ORR_FIELD_BOOL,
+     .of = MASKED,
+     .offset = offsetof(orr_cost_args, dropout),
+     .fallback = "no",
+     .doc = "of residual: a mask is kept"},
     {.name = "causal",
      .type = ORR_FIELD_BOOL,
      .of = ATTENTION,
@@ -109,10 +139,12 @@ static const orr_field fields[] = {
      .unit = "bytes",
      .doc = "traffic of a memory-bound op; of a collective as nccl-tests counts them (gather: "
             "whole output; scatter: whole input); 1e9, 1GB or 1GiB"},
-    SIZE(rows, MEMORY | MATRIX | LOSS | MUON, MATRIX | LOSS | MUON,
-         "of a memory-bound op, instead of bytes: one read and one write of rows x cols; of a "
-         "matrix that muon updates"),
-    SIZE(cols, MEMORY | MATRIX | LOSS | MUON, MATRIX | LOSS | MUON, "see rows"),
+    SIZE(rows, MEMORY | SHAPED, SHAPED,
+         "of a memory-bound op, instead of bytes: one read and one write of rows x cols "
+         "(norm-bwd: two reads); of a "
+         "matrix that muon updates; of norm, activation (its output), residual and rotary (query "
+         "and key heads together): tokens"),
+    SIZE(cols, MEMORY | SHAPED, SHAPED, "see rows"),
     SIZE(kernels, MEMORY | LAUNCH, 0,
          "launches of a memory-bound op, default: 1; of launch: those of a layer's phase"),
     SIZE(ranks, GROUP, GROUP, "members of a collective"),
@@ -158,11 +190,12 @@ static const orr_field fields[] = {
      .doc = "of an optimizer: parameters that this rank updates"},
     {.name = "eager",
      .type = ORR_FIELD_BOOL,
-     .of = OPTIMIZER | LOSS,
+     .of = OPTIMIZER | LOSS | VARIANT | ATTENTION,
      .offset = offsetof(orr_cost_args, eager),
      .fallback = "no",
      .doc = "of adam: PyTorch's foreach passes instead of one kernel; of cross-entropy: logits in "
-            "fp32"},
+            "fp32; of norm, activation, rotary and unfused attention: each operator on its own, "
+            "default: as the software profile has it"},
     SIZE(layers, LAUNCH, 0, "of launch: how many, one after the other; default: 1"),
     {.name = "moe",
      .type = ORR_FIELD_BOOL,
@@ -197,7 +230,13 @@ double orr_cost_size(const orr_cost_args *args, const char *name) {
 }
 
 orr_status orr_cost_args_read(orr_job *job, orr_cost_args *out, uint64_t *seen, orr_err *err) {
-    return orr_schema_read(&schema, job->arena, job->args, out, seen, err);
+    ORR_TRY(orr_schema_read(&schema, job->arena, job->args, out, seen, err));
+    for (size_t f = 0; f < FIELDS; f++) {
+        bool stated = *seen >> f & 1;
+        out->eager_stated = strcmp(fields[f].name, "eager") == 0 ? stated : out->eager_stated;
+        out->unfused_stated = strcmp(fields[f].name, "unfused") == 0 ? stated : out->unfused_stated;
+    }
+    return ORR_OK;
 }
 
 orr_tree *orr_cost_fields(orr_arena *arena) {
@@ -217,7 +256,8 @@ orr_tree *orr_cost_fields(orr_arena *arena) {
 const char *const orr_cost_ops[ORR_COST_OPS] = {
     "gemm",     "grouped_gemm", "attention", ORR_MEMOP_WORDS, ORR_COLLECTIVE_WORDS,
     "dispatch", "combine",      "adam",      "cross_entropy", "router",
-    "dropout",  "muon",         "launch"};
+    "dropout",  "rotary",       "activation", "norm",         "residual",
+    "muon",     "launch"};
 
 orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
     for (int i = 0; i < ORR_COST_OPS; i++) {
@@ -239,12 +279,16 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
     return status;
 }
 
-static uint16_t family_of(int which) {
-    static const uint16_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
-    static const uint16_t counted[] = {OPTIMIZER, LOSS, ROUTER, MATRIX, MUON, LAUNCH};
+static uint32_t family_of(int which) {
+    static const uint32_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
+    static const uint32_t counted[] = {OPTIMIZER, LOSS,   ROUTER,
+                                       MATRIX,    VARIANT, VARIANT | GATED | STREAMED,
+                                       VARIANT | STREAMED, MASKED, MUON, LAUNCH};
+    bool streamed = which >= ORR_COST_FAMILY + ORR_MEMOP_NORM_FWD &&
+                    which <= ORR_COST_FAMILY + ORR_MEMOP_SOFTMAX;
     return which < 0                                       ? TABLE
            : which < ORR_COST_FAMILY                       ? kernels[which]
-           : which < ORR_COST_COLLECTIVE                   ? MEMORY
+           : which < ORR_COST_COLLECTIVE                   ? MEMORY | (streamed ? STREAMED : 0u)
            : which == ORR_COST_COLLECTIVE + ORR_ALL_TO_ALL ? COLLECTIVE | UNEVEN
            : which < ORR_COST_DISPATCH                     ? COLLECTIVE
            : which < ORR_COST_ADAM                         ? EXCHANGE | UNEVEN
@@ -260,7 +304,7 @@ static const char *option_name(orr_arena *arena, const char *name) {
     return text;
 }
 
-static orr_status not_taken(orr_job *job, const char *op, const char *name, uint16_t family,
+static orr_status not_taken(orr_job *job, const char *op, const char *name, uint32_t family,
                             orr_err *err) {
     orr_status status =
         orr_fail(err, ORR_E_USAGE, "cost %s does not take --%s", op, option_name(job->arena, name));
@@ -298,11 +342,12 @@ static orr_status check_size(orr_job *job, const orr_field *field, double value,
 }
 
 /* All that the op needs and nobody said, at once. */
-static orr_status missing(orr_job *job, const orr_cost_args *args, const char *op, uint16_t family,
+static orr_status missing(orr_job *job, const orr_cost_args *args, const char *op, uint32_t family,
                           uint64_t seen, orr_err *err) {
     orr_text text = orr_text_new(job->arena, 1024);
     for (size_t f = 0; f < FIELDS; f++) {
-        if (fields[f].needed_by & family && !(seen >> f & 1)) {
+        bool packed = args->lengths != NULL && strcmp(fields[f].name, "seq_q") == 0;
+        if (fields[f].needed_by & family && !(seen >> f & 1) && !packed) {
             orr_text_format(&text, " --%s", option_name(job->arena, fields[f].name));
         }
     }
@@ -318,11 +363,12 @@ static orr_status missing(orr_job *job, const orr_cost_args *args, const char *o
  */
 orr_status orr_cost_check_options(orr_job *job, const orr_cost_args *args, int which, uint64_t seen,
                                   orr_err *err) {
-    uint16_t family = family_of(which);
+    uint32_t family = family_of(which);
     const char *what = which < 0 ? "of a table" : orr_cost_ops[which];
     for (size_t f = 0; f < FIELDS; f++) {
         const orr_field *field = &fields[f];
-        bool needed = (field->needed_by & family) != 0;
+        bool needed = (field->needed_by & family) != 0 &&
+                      !(args->lengths != NULL && strcmp(field->name, "seq_q") == 0);
         if (!(seen >> f & 1)) {
             if (needed) {
                 return missing(job, args, what, family, seen, err);
@@ -426,6 +472,38 @@ orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_er
              nearest < 0 ? "" : "did you mean '", nearest < 0 ? "" : names[nearest],
              nearest < 0 ? "" : "'?");
     return status;
+}
+
+orr_status orr_cost_lengths(orr_job *job, const orr_cost_args *args, double **out, uint32_t *count,
+                            orr_err *err) {
+    enum { MOST = 65536 };
+    const char *at = args->lengths;
+    uint32_t n = 1;
+    for (const char *p = at; *p != '\0'; p++) {
+        n += *p == ',';
+    }
+    if (args->seq_q > 0 || args->seq_kv > 0 || args->batch != NULL) {
+        return orr_fail(err, ORR_E_CONFLICT,
+                        "--lengths says all of --batch, --seq-q and --seq-kv: leave those out");
+    }
+    if (n > MOST) {
+        return orr_fail(err, ORR_E_LIMIT, "--lengths holds more than %d sequences", (int)MOST);
+    }
+    *out = ORR_NEW_ARRAY(job->arena, double, n);
+    *count = n;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t length = strcspn(at, ",");
+        const char *word = orr_arena_format(job->arena, "%.*s", (int)orr_min_u64(length, 40), at);
+        double *value = &(*out)[i];
+        if (!orr_parse_real(word, value) || !(*value >= 1 && *value <= UINT32_MAX) ||
+            *value != floor(*value)) {
+            return orr_fail(err, ORR_E_USAGE,
+                            "--lengths is a list of whole numbers between 1 and %u, not '%s'",
+                            UINT32_MAX, word);
+        }
+        at += length + (at[length] == ',');
+    }
+    return ORR_OK;
 }
 
 orr_status orr_cost_batch(const orr_cost_args *args, double *out, orr_err *err) {

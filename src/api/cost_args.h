@@ -6,7 +6,8 @@
 #include "cost/cost.h"
 
 typedef struct orr_cost_args {
-    const char *op, *batch, *write, *hardware, *cluster, *fabric, *software, *dtype, *phase;
+    const char *op, *batch, *write, *hardware, *cluster, *fabric, *software, *dtype, *phase, *lengths,
+        *library;
     double gpus, stride;
     double m, n, k, groups, out_bytes;
     double heads, kv_heads, head_dim, v_dim, window, seq_q, seq_kv;
@@ -14,7 +15,8 @@ typedef struct orr_cost_args {
     double tokens, hidden, topk, experts, group_topk, elements, layers;
     double imbalance, units;
     uint8_t class, graphs;
-    bool causal, eager, moe;
+    bool causal, eager, moe, gated, dropout, unfused;
+    bool eager_stated, unfused_stated; /* else the software profile says */
 } orr_cost_args;
 
 /* Ops by number: products and attention, families of memory-bound kernels in the order of
@@ -31,6 +33,10 @@ enum {
     ORR_COST_CROSS_ENTROPY,
     ORR_COST_ROUTER,
     ORR_COST_DROPOUT,
+    ORR_COST_ROTARY, /* these four: as a profile's variant has them */
+    ORR_COST_ACTIVATION,
+    ORR_COST_NORM,
+    ORR_COST_RESIDUAL,
     ORR_COST_MUON, /* from here on: each its own */
     ORR_COST_LAUNCH,
     ORR_COST_OPS,
@@ -59,9 +65,15 @@ orr_status orr_cost_check_product(const orr_cost_args *args, int which, double b
 orr_status orr_cost_check_attention(const orr_cost_args *args, double batch, orr_err *err);
 orr_status orr_cost_check_phase(const orr_cost_args *args, int which, orr_err *err);
 orr_status orr_cost_find_dtype(const orr_cost_args *args, orr_dtype *out, orr_err *err);
+/* --lengths: positive whole numbers. */
+orr_status orr_cost_lengths(orr_job *job, const orr_cost_args *args, double **out, uint32_t *count,
+                            orr_err *err);
 /* --batch of an op: how many; 1 where not stated. */
 orr_status orr_cost_batch(const orr_cost_args *args, double *out, orr_err *err);
 /* cost_special.c: ops that are made of several prices, or of none. */
+/* Attention whose kernels are not fused. */
+orr_status orr_cost_unfused(orr_job *job, const orr_cost_args *args, const orr_cost_table *table,
+                            orr_dtype dtype, const orr_software *software, orr_err *err);
 orr_status orr_cost_special(orr_job *job, const orr_cost_args *args, int which,
                             const orr_cost_table *table, const orr_software *software,
                             orr_err *err);

@@ -37,7 +37,10 @@ static orr_status kernel_row(orr_job *job, const orr_cost_args *args, int which,
         }
         if (!(bytes > 0) && args->rows > 0 && args->cols > 0) {
             static const double ELEMENT_BYTES = 2, PASSES = 2;
-            bytes = PASSES * ELEMENT_BYTES * args->rows * args->cols;
+            double element = which == ORR_COST_FAMILY + ORR_MEMOP_NORM_BWD
+                                 ? orr_traffic_norm(true).backward_bytes
+                                 : PASSES * ELEMENT_BYTES;
+            bytes = element * args->rows * args->cols;
         }
         ORR_TRY(need(orr_cost_ops[which], "bytes (or --rows and --cols)", bytes, err));
         ORR_TRY(orr_cost_check_count(orr_cost_ops[which], "the traffic", bytes, err));
@@ -102,35 +105,60 @@ static orr_status exchange_op(const orr_cost_args *args, int which, orr_op *op, 
     return ORR_OK;
 }
 
-/* Memory-bound ops that are known by what they are over: as a step counts them. */
-static orr_status counted_op(const orr_cost_args *args, int which, orr_op *op, orr_err *err) {
-    ORR_TRY(orr_cost_check_phase(args, which, err));
-    orr_traffic traffic = orr_traffic_dropout();
-    double elements = args->rows * args->cols;
-    if (which == ORR_COST_ADAM) {
-        traffic = orr_traffic_adam(!args->eager);
-        elements = args->elements;
-    } else if (which == ORR_COST_CROSS_ENTROPY) {
-        traffic = orr_traffic_loss(args->eager ? ORR_LOSS_EAGER : ORR_LOSS_TE);
-    } else if (which == ORR_COST_ROUTER) {
-        traffic = orr_traffic_router();
-        elements = args->tokens * args->experts;
+/* Each operator on its own: by the option, else by the profile. */
+static bool is_eager(const orr_cost_args *args, int which, const orr_software *software) {
+    const orr_variant *variant = &software->variant;
+    return args->eager_stated             ? args->eager
+           : which == ORR_COST_ROTARY     ? !variant->fused_rope
+           : which == ORR_COST_ACTIVATION ? !variant->fused_activation
+           : which == ORR_COST_NORM       ? !variant->fused_norm
+                                          : args->eager;
+}
+
+static orr_traffic traffic_of(const orr_cost_args *args, int which, bool eager) {
+    switch (which) {
+    case ORR_COST_ADAM: return orr_traffic_adam(!eager);
+    case ORR_COST_CROSS_ENTROPY: return orr_traffic_loss(eager ? ORR_LOSS_EAGER : ORR_LOSS_TE);
+    case ORR_COST_ROUTER: return orr_traffic_router();
+    case ORR_COST_ROTARY: return orr_traffic_rotary(!eager);
+    case ORR_COST_ACTIVATION: return orr_traffic_activation(args->gated, !eager, false);
+    case ORR_COST_NORM: return orr_traffic_norm(!eager);
+    case ORR_COST_RESIDUAL: return orr_traffic_residual(args->dropout);
+    default: return orr_traffic_dropout();
     }
-    bool backward = args->phase != NULL && !orr_name_equal(args->phase, "forward");
+}
+
+static bool is_backward(const orr_cost_args *args) {
+    return args->phase != NULL && !orr_name_equal(args->phase, "forward");
+}
+
+/* Memory-bound ops that are known by what they are over: as a step counts them. */
+static orr_status counted_op(const orr_cost_args *args, int which, const orr_software *software,
+                             orr_op *op, orr_err *err) {
+    ORR_TRY(orr_cost_check_phase(args, which, err));
+    orr_traffic traffic = traffic_of(args, which, is_eager(args, which, software));
+    double elements = which == ORR_COST_ADAM     ? args->elements
+                      : which == ORR_COST_ROUTER ? args->tokens * args->experts
+                                                 : args->rows * args->cols;
+    bool backward = is_backward(args);
     double bytes = elements * (backward ? traffic.backward_bytes : traffic.forward_bytes);
     ORR_TRY(orr_cost_check_count(orr_cost_ops[which], "the traffic", bytes, err));
-    *op = (orr_op){.kind = ORR_OP_MEMORY, .sub = (uint8_t)traffic.family, .bytes = bytes};
-    op->shape.memory.kernels = traffic.kernels;
+    orr_memop family = backward ? traffic.backward_family : traffic.family;
+    *op = (orr_op){.kind = ORR_OP_MEMORY,
+                   .sub = (uint8_t)family,
+                   .phase = backward ? ORR_PHASE_INPUT_GRAD : ORR_PHASE_FORWARD,
+                   .bytes = bytes};
+    op->shape.memory.kernels = backward ? traffic.backward_kernels : traffic.kernels;
     return ORR_OK;
 }
 
-static orr_status make_op(orr_job *job, const orr_cost_args *args, int which, orr_op *op,
-                          orr_err *err) {
+static orr_status make_op(orr_job *job, const orr_cost_args *args, int which,
+                          const orr_software *software, orr_op *op, orr_err *err) {
     if (which >= ORR_COST_MUON) {
         return ORR_OK;
     }
     if (which >= ORR_COST_ADAM) {
-        return counted_op(args, which, op, err);
+        return counted_op(args, which, software, op, err);
     }
     if (which >= ORR_COST_COLLECTIVE) {
         if (args->ranks * args->stride > ORR_MAX_GPUS) {
@@ -193,22 +221,87 @@ static orr_status find_cluster(orr_job *job, const orr_cost_args *args, orr_clus
     return orr_cluster_usual(job->arena, accelerator, gpus, 0, fabric, out, err);
 }
 
+/* Packed sequences: the rest of the op is that of the longest. */
+static orr_status set_lengths(orr_job *job, const orr_cost_args **args, orr_cost_ask *ask,
+                              orr_err *err) {
+    double *length = NULL;
+    if ((*args)->lengths == NULL) {
+        return ORR_OK;
+    }
+    ORR_TRY(orr_cost_lengths(job, *args, &length, &ask->lengths, err));
+    ask->length = length;
+    orr_cost_args *longest = ORR_NEW(job->arena, orr_cost_args);
+    *longest = **args;
+    double tokens = 0;
+    for (uint32_t i = 0; i < ask->lengths; i++) {
+        longest->seq_q = orr_max_f64(longest->seq_q, length[i]);
+        tokens += length[i];
+    }
+    *args = longest;
+    double width = orr_max_f64(longest->head_dim, longest->v_dim);
+    return orr_cost_check_count("attention", "tokens x heads x head_dim",
+                                tokens * longest->heads * width, err);
+}
+
+/* A memory-bound op as tables of kernels count it: every tensor once, whatever the op moves. */
+static orr_status set_library(const orr_cost_args *args, int which, orr_cost_ask *ask,
+                              orr_err *err) {
+    bool memory = which >= ORR_COST_FAMILY && args->library != NULL;
+    if (!memory) {
+        return ORR_OK;
+    }
+    if (!(args->rows > 0 && args->cols > 0)) {
+        return orr_fail(err, ORR_E_USAGE, "cost %s --library needs --rows and --cols",
+                        orr_cost_ops[which]);
+    }
+    bool backward = which == ORR_COST_FAMILY + ORR_MEMOP_NORM_BWD || is_backward(args);
+    orr_traffic traffic = {.forward_bytes = 4};
+    if (which != ORR_COST_FAMILY + ORR_MEMOP_SOFTMAX) {
+        traffic = which == ORR_COST_ACTIVATION ? orr_traffic_activation(args->gated, true, false)
+                                               : orr_traffic_norm(true);
+    }
+    ask->operation = which == ORR_COST_NORM         ? (backward ? "norm_bwd" : "norm_fwd")
+                     : which == ORR_COST_ACTIVATION ? (backward ? "activation_bwd"
+                                                       : args->gated ? "activation_gated"
+                                                                     : "activation")
+                                                    : orr_cost_ops[which];
+    ask->rows = args->rows;
+    ask->bytes =
+        args->rows * args->cols * (backward ? traffic.backward_bytes : traffic.forward_bytes);
+    return ORR_OK;
+}
+
+/* "norm, eager, backward, 3.2e+08 bytes, 10 kernels" */
+static const char *counted_text(orr_job *job, const orr_cost_args *args, int which,
+                                const orr_cost_table *table, const orr_software *software,
+                                const orr_op *op) {
+    orr_evidence_key key;
+    double bytes = orr_cost_key(table, op, &key) ? (double)key.dim[0] : op->bytes;
+    return orr_arena_format(job->arena, "%s%s%s, %.6g bytes, %u kernels", orr_cost_ops[which],
+                            is_eager(args, which, software) ? ", eager" : "",
+                            is_backward(args) ? ", backward" : "", bytes,
+                            op->shape.memory.kernels);
+}
+
 static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t seen, orr_err *err) {
     int which = 0;
     orr_dtype dtype = ORR_BF16;
     orr_op op = {0};
     orr_cluster *cluster = NULL;
     orr_software *software = NULL;
+    orr_cost_ask ask = {.library = args->library};
     ORR_TRY(orr_cost_find_op(args->op, &which, err));
     ORR_TRY(orr_cost_check_options(job, args, which, seen, err));
     ORR_TRY(orr_cost_find_dtype(args, &dtype, err));
-    ORR_TRY(make_op(job, args, which, &op, err));
+    const char *profile = args->software != NULL ? args->software : "unknown";
+    ORR_TRY(orr_software_find(job->arena, profile, &software, err));
+    ORR_TRY(set_lengths(job, &args, &ask, err));
+    ORR_TRY(set_library(args, which, &ask, err));
+    ORR_TRY(make_op(job, args, which, software, &op, err));
     ORR_TRY(find_cluster(job, args, &cluster, err));
     if (which < ORR_COST_FAMILY) {
         ORR_TRY(orr_cost_check_dtype(job, cluster->accelerator, dtype, err));
     }
-    const char *profile = args->software != NULL ? args->software : "unknown";
-    ORR_TRY(orr_software_find(job->arena, profile, &software, err));
     const orr_cost_table *table = NULL;
     ORR_TRY(orr_cost_table_new(job->arena, cluster, software, &table, err));
     ORR_TRY(orr_job_use_evidence(job, cluster->accelerator, software->name, err));
@@ -218,7 +311,13 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
     if (which >= ORR_COST_MUON) {
         return orr_cost_special(job, args, which, table, software, err);
     }
-    ORR_TRY(orr_cost_op_write(job->arena, table, &op, &job->result, err));
+    bool fused = software->variant.attention == ORR_KERNEL_FLASH;
+    if (which == ORR_COST_ATTENTION && (args->unfused_stated ? args->unfused : !fused)) {
+        ORR_TRY(orr_cost_unfused(job, args, table, dtype, software, err));
+        orr_tree_put_text(job->arena, job->result, "software", software->name);
+        return ORR_OK;
+    }
+    ORR_TRY(orr_cost_op_write(job->arena, table, &op, &ask, &job->result, err));
     const char *provenance = orr_tree_text(orr_tree_get(job->result, "provenance"), "");
     if (op.kind == ORR_OP_ATTENTION && orr_dtype_bytes(dtype) != 2 &&
         strcmp(provenance, "measured") != 0 && orr_tree_get(job->result, "low_precision") == NULL) {
@@ -228,14 +327,14 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
                      orr_dtype_name(dtype));
     }
     if (which == ORR_COST_DISPATCH || which == ORR_COST_COMBINE) {
-        const orr_exchange_ask ask = {.routing = op.shape.comm.routing,
+        const orr_exchange_ask exchange = {.routing = op.shape.comm.routing,
                                       .ranks = (uint32_t)args->ranks,
                                       .stride = (uint32_t)args->stride,
                                       .units = (uint32_t)args->units,
                                       .tokens = args->tokens,
                                       .hidden = args->hidden,
                                       .imbalance = args->imbalance};
-        ORR_TRY(orr_cost_exchange_write(job->arena, table, &ask, job->result, err));
+        ORR_TRY(orr_cost_exchange_write(job->arena, table, &exchange, job->result, err));
         orr_tree_put_text(job->arena, job->result, "op",
                           orr_arena_format(job->arena,
                                            "%s of %.0f tokens of %.0f to %.0f of %.0f "
@@ -244,13 +343,8 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
                                            args->topk, args->experts, args->ranks));
     }
     if (which >= ORR_COST_ADAM) {
-        orr_tree_put_text(
-            job->arena, job->result, "op",
-            orr_arena_format(
-                job->arena, "%s%s%s, %.6g bytes, %u kernels", orr_cost_ops[which],
-                args->eager ? ", eager" : "",
-                args->phase != NULL && !orr_name_equal(args->phase, "forward") ? ", backward" : "",
-                op.bytes, op.shape.memory.kernels));
+        orr_tree_put_text(job->arena, job->result, "op",
+                          counted_text(job, args, which, table, software, &op));
     }
     orr_tree_put_text(job->arena, job->result, "software", software->name);
     return ORR_OK;

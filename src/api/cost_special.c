@@ -103,6 +103,36 @@ static orr_status launch(orr_job *job, const orr_cost_args *args, const orr_cost
     return ORR_OK;
 }
 
+orr_status orr_cost_unfused(orr_job *job, const orr_cost_args *args, const orr_cost_table *table,
+                            orr_dtype dtype, const orr_software *software, orr_err *err) {
+    double batch = 1;
+    if (args->lengths != NULL || args->library != NULL) {
+        return orr_fail(err, ORR_E_CONFLICT,
+                        "unfused attention takes no --%s: its products are of whole rows",
+                        args->lengths != NULL ? "lengths" : "library");
+    }
+    if (orr_dtype_bytes(dtype) != 2) {
+        return orr_fail(err, ORR_E_CONFLICT, "unfused attention runs in bf16 or fp16, not in %s",
+                        orr_dtype_name(dtype));
+    }
+    ORR_TRY(orr_cost_batch(args, &batch, err));
+    double keys = args->seq_kv > 0 ? args->seq_kv : args->seq_q;
+    static const double MOST_BYTES = 35; /* a score */
+    ORR_TRY(orr_cost_check_count("attention", "traffic of batch x heads x seq_q x seq_kv scores",
+                                 MOST_BYTES * batch * args->heads * args->seq_q * keys, err));
+    bool plain = software->variant.attention == ORR_KERNEL_EAGER ||
+                 software->variant.attention == ORR_KERNEL_EAGER_FP32;
+    const orr_unfused core = {.batch = (uint64_t)(batch * args->heads),
+                              .seq_q = (uint64_t)args->seq_q,
+                              .seq_kv = (uint64_t)keys,
+                              .head_dim = (uint64_t)args->head_dim,
+                              .v_dim = (uint64_t)(args->v_dim > 0 ? args->v_dim : args->head_dim),
+                              .fused_softmax = args->eager_stated ? !args->eager : !plain};
+    bool backward = args->phase != NULL && !orr_name_equal(args->phase, "forward");
+    job->result = orr_cost_unfused_write(job->arena, table, &core, dtype, backward);
+    return ORR_OK;
+}
+
 orr_status orr_cost_special(orr_job *job, const orr_cost_args *args, int which,
                             const orr_cost_table *table, const orr_software *software,
                             orr_err *err) {

@@ -27,25 +27,51 @@ double orr_attention_keys(const orr_attention_shape *shape) {
     return (keys + orr_min_f64(TILE_ROWS, keys)) / 2;
 }
 
+uint32_t orr_attention_pieces(const orr_attention_shape *shape) {
+    return shape->packed == NULL ? 1 : shape->packed->count;
+}
+
+orr_attention_shape orr_attention_piece(const orr_attention_shape *shape, uint32_t index) {
+    orr_attention_shape out = *shape;
+    if (shape->packed != NULL) {
+        out.packed = NULL;
+        out.batch = 1;
+        out.seq_q = out.seq_kv = shape->packed->length[index];
+    }
+    return out;
+}
+
 double orr_attention_bytes(const orr_attention_shape *shape) {
     static const double ELEMENT_BYTES = 2;
     /* q, k, v in, the output out; a backward reads those and the output's gradient, and writes
      * three */
-    double passes = shape->backward ? 2 : 1;
-    double keys = shape->seq_kv;
-    if (shape->window > 0) {
-        keys = orr_min_f64(keys, shape->seq_q + (shape->causal ? 1 : 2) * (double)shape->window);
+    double passes = shape->backward ? 2 : 1, sum = 0;
+    for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
+        orr_attention_shape one = orr_attention_piece(shape, i);
+        double keys = one.seq_kv;
+        if (one.window > 0) {
+            keys = orr_min_f64(keys, one.seq_q + (one.causal ? 1 : 2) * one.window);
+        }
+        sum += passes * ELEMENT_BYTES * (one.head_dim + one.v_dim) * one.batch *
+               (one.seq_q * one.heads + keys * one.kv_heads);
     }
-    return passes * ELEMENT_BYTES * (shape->head_dim + shape->v_dim) * shape->batch *
-           (shape->seq_q * shape->heads + keys * shape->kv_heads);
+    return sum;
 }
 
-double orr_attention_time_s(const orr_attention_constants *c, const orr_machine *machine,
-                            const orr_attention_shape *shape) {
-    double tiles = shape->batch * shape->heads * ceil(shape->seq_q / TILE_ROWS);
-    if (!(tiles > 0 && shape->seq_kv > 0)) {
-        return 0;
+orr_attention_work orr_attention_work_of(const orr_attention_shape *shape) {
+    orr_attention_work sum = {0};
+    for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
+        orr_attention_shape one = orr_attention_piece(shape, i);
+        sum.tiles += one.batch * one.heads * ceil(one.seq_q / TILE_ROWS);
+        sum.pairs += one.batch * one.seq_q * orr_attention_keys(&one);
+        sum.queries += one.batch * one.seq_q;
     }
+    return sum;
+}
+
+/* Time of a unit on one tile. */
+static double tile_s(const orr_attention_constants *c, const orr_machine *machine,
+                     const orr_attention_shape *shape) {
     double width = (shape->head_dim + shape->v_dim) / 2;
     double efficiency = c->efficiency;
     if (width < 80) {
@@ -61,10 +87,33 @@ double orr_attention_time_s(const orr_attention_constants *c, const orr_machine 
             flops /= c->grouped_backward_frac;
         }
     }
-    double tile = flops / (machine->peak_flops * efficiency / machine->units) + c->tile_s;
-    double waves = tiles / machine->units;
-    if (waves < FRACTIONAL_WAVES) {
-        waves = ceil(waves);
+    return flops / (machine->peak_flops * efficiency / machine->units) + c->tile_s;
+}
+
+/* Waves of so many tiles, whole ones while they are few. */
+static double waves_of(double tiles, double units) {
+    double waves = tiles / units;
+    return waves < FRACTIONAL_WAVES ? ceil(waves) : waves;
+}
+
+double orr_attention_time_s(const orr_attention_constants *c, const orr_machine *machine,
+                            const orr_attention_shape *shape) {
+    double tiles = 0, work_s = 0, longest_s = 0;
+    for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
+        orr_attention_shape one = orr_attention_piece(shape, i);
+        double own = one.batch * one.heads * ceil(one.seq_q / TILE_ROWS);
+        if (!(own > 0 && one.seq_kv > 0)) {
+            return 0;
+        }
+        double each_s = tile_s(c, machine, &one);
+        tiles += own;
+        work_s += own * each_s;
+        longest_s = orr_max_f64(longest_s, waves_of(own, machine->units) * each_s);
     }
-    return c->start_s + orr_max_f64(waves * tile, orr_attention_bytes(shape) / machine->hbm_Bps);
+    /* packed sequences fill waves together, and end with the longest of them at the earliest */
+    double memory_s = orr_attention_bytes(shape) / machine->hbm_Bps;
+    if (shape->packed != NULL) {
+        longest_s = orr_max_f64(waves_of(tiles, machine->units) * (work_s / tiles), longest_s);
+    }
+    return c->start_s + orr_max_f64(longest_s, memory_s);
 }

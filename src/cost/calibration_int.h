@@ -34,6 +34,14 @@ static inline const orr_fit *orr_fit_at(const orr_fit_list *list,
 }
 
 /* Names of accelerators and systems; what is wrong with an entry is said now. */
+/* How little a fit says of another shape, scheme or device, the kernel being right. */
+double orr_flash_doubt(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                       const orr_flash_fit *fit, const char *scheme,
+                       const orr_attention_shape *shape);
+/* As orr_relatives_flash, by one fit and those of the same kernel alone. */
+void orr_relatives_flash_of(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                            uint32_t index, const char *scheme, const orr_attention_shape *shape,
+                            orr_relatives *out);
 orr_status orr_devices_add(orr_arena *arena, const orr_tree *file, orr_calibration *into,
                            orr_err *err);
 

@@ -9,6 +9,7 @@
 #include "cluster/cluster.h"
 #include "evidence/evidence.h"
 #include "program/program.h"
+#include "program/unfused.h"
 #include "software/software.h"
 
 typedef enum orr_provenance {
@@ -64,6 +65,10 @@ orr_muon_cost orr_cost_muon(const orr_cost_table *table, uint64_t rows, uint64_t
 orr_tree *orr_cost_muon_write(orr_arena *arena, const orr_cost_table *table, uint64_t rows,
                               uint64_t cols, double matrices);
 
+/* Attention of several kernels with reasons: as orr_cost_op_write, and `products`. */
+orr_tree *orr_cost_unfused_write(orr_arena *arena, const orr_cost_table *table,
+                                 const orr_unfused *core, orr_dtype dtype, bool backward);
+
 /* The data sheet's peak for a format, or for the one that the device falls back to, and how many
  * times longer products take at the clock that training sustains. */
 double orr_cost_peak_flops(const orr_cost_table *table, orr_dtype dtype);
@@ -95,9 +100,16 @@ bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_ke
 
 /* The price of an op with its reasons (`orrery cost`): {op, hardware, time_s, relerr, interval_90,
  * provenance, evidence, roof, cut, at_once, besides, fit, benchmark}; what a kind does not have is
- * left out. */
+ * left out. ask NULL: nothing more. */
+typedef struct orr_cost_ask {
+    const double *length; /* of packed sequences of attention, which the op has the longest of */
+    uint32_t lengths;     /* 0: as the op says */
+    const char *library;  /* whose kernel a benchmark runs; NULL: the usual one */
+    const char *operation; /* of a memory-bound op: "norm_fwd" ... */
+    double rows, bytes;    /* of it, as a benchmark counts them: every tensor once */
+} orr_cost_ask;
 orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                             orr_tree **out, orr_err *err);
+                             const orr_cost_ask *ask, orr_tree **out, orr_err *err);
 
 /* Adds `benchmark` to such a price: a dispatch and its combine together as a table of exchanges
  * measured them (DeepEP), with so many units (SMs) given to its kernel; nothing where no table

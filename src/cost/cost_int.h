@@ -152,7 +152,12 @@ orr_gemm_factors orr_cost_gemm_factors(const orr_cost_table *table, const orr_op
 /* states.c: in words, what the prices of a step (how: orr_measured) and of a benchmark (NULL: there
  * is none) are of. */
 void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                         uint8_t how, const orr_tree *benchmark, orr_tree *out);
+                         uint8_t how, const char *library, const orr_tree *benchmark,
+                         orr_tree *out);
+
+/* Where a price is of several kernels, of which op is one. */
+void orr_cost_put_several(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                          orr_tree *out);
 
 /* explain.c: time, error and provenance; rate, roof and fit of products of one dtype. */
 void orr_explain_price(orr_arena *arena, const orr_cost *cost, orr_tree *out);
@@ -168,5 +173,9 @@ double orr_low_attention_error(const orr_low_attention *of);
 
 /* The shape of an attention op as its model takes it. */
 orr_attention_shape orr_attention_shape_of(const orr_op *op);
+/* What the model says of it; packed NULL: sequences as the op has them. */
+orr_cost orr_cost_attention(const orr_cost_table *table, const orr_op *op,
+                            const orr_packed *packed);
+double orr_cost_memory_bytes(const orr_cost_table *table, const orr_op *op);
 
 #endif

@@ -117,13 +117,14 @@ static void put_gemm(orr_arena *arena, const orr_cost_table *table, const orr_op
 }
 
 static void put_attention(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                          double time_s, orr_tree *out) {
-    static const double TILE_ROWS = 128;
+                          const orr_packed *packed, double time_s, orr_tree *out) {
     orr_attention_shape shape = orr_attention_shape_of(op);
+    shape.packed = packed;
     const orr_machine *machine = &table->attention_machine;
-    double keys = orr_attention_keys(&shape), width = shape.head_dim + shape.v_dim;
+    const orr_attention_work work = orr_attention_work_of(&shape);
+    double width = shape.head_dim + shape.v_dim;
     double passes = shape.backward ? table->attention.backward_flops : 1;
-    double flops = passes * 2 * shape.batch * shape.heads * shape.seq_q * keys * width;
+    double flops = passes * 2 * shape.heads * work.pairs * width;
     double bytes = orr_attention_bytes(&shape) * orr_stored_bytes((orr_dtype)op->dtype) /
                    orr_stored_bytes(ORR_BF16);
     const orr_low_attention *low = NULL;
@@ -141,11 +142,13 @@ static void put_attention(orr_arena *arena, const orr_cost_table *table, const o
         orr_tree_put_real(arena, map, "error", orr_low_attention_error(low));
     }
     orr_tree *cut = put_map(arena, out, "cut");
-    double tiles = shape.batch * shape.heads * ceil(shape.seq_q / TILE_ROWS);
-    orr_tree_put_int(arena, cut, "tiles", (int64_t)tiles);
-    orr_tree_put_real(arena, cut, "waves", tiles / machine->units);
+    orr_tree_put_int(arena, cut, "tiles", (int64_t)work.tiles);
+    orr_tree_put_real(arena, cut, "waves", work.tiles / machine->units);
     orr_tree_put_int(arena, cut, "units", (int64_t)machine->units);
-    orr_tree_put_real(arena, cut, "keys_a_query", keys);
+    orr_tree_put_real(arena, cut, "keys_a_query", work.pairs / work.queries);
+    if (packed != NULL) {
+        orr_tree_put_int(arena, cut, "sequences", packed->count);
+    }
     orr_tree *fit = put_map(arena, out, "fit");
     orr_tree_put_text(arena, fit, "architecture", orr_arch_name((orr_arch)table->arch->arch));
     orr_tree_put_real(arena, fit, "efficiency", table->attention.efficiency);
@@ -154,8 +157,9 @@ static void put_attention(orr_arena *arena, const orr_cost_table *table, const o
 
 static void put_memory(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                        double time_s, orr_tree *out) {
-    (void)put_roof(arena, out, time_s, 0, op->bytes / table->accelerator->hbm_Bps, 0);
-    orr_tree_put_real(arena, out, "bytes_per_s", op->bytes / time_s);
+    double bytes = orr_cost_memory_bytes(table, op);
+    (void)put_roof(arena, out, time_s, 0, bytes / table->accelerator->hbm_Bps, 0);
+    orr_tree_put_real(arena, out, "bytes_per_s", bytes / time_s);
     orr_tree *besides = put_map(arena, out, "besides");
     put_part(arena, besides, "start_s", op->shape.memory.kernels * table->arch->memory_start_s);
     orr_tree *fit = put_map(arena, out, "fit");
@@ -264,24 +268,36 @@ static void put_evidence(orr_arena *arena, const orr_cost_table *table, const or
     }
 }
 
-/* Whose attention kernel a benchmark's price is of; start_s: the host's floor of every call. */
-static void put_library(orr_arena *arena, const orr_cost_table *table, orr_kernel_pricer *pricer,
-                        const orr_kernel_row *row, orr_tree *out) {
-    orr_attention_shape shape = row->shape.attention;
-    shape.backward = row->stage == ORR_STAGE_BACKWARD;
-    orr_relatives relatives;
-    orr_relatives_flash(pricer->now, table->accelerator, row->kernel, row->dtype, &shape,
-                        &relatives);
-    const orr_flash_fit *fit = &pricer->now->flash[relatives.of[0].index];
-    orr_tree_put_text(arena, out, "kernel", fit->kernel);
-    orr_tree_put_text(arena, out, "device", fit->fit.device);
-    orr_tree_put_real(arena, out, "start_s", fit->constants.start_s);
+static orr_status new_pricer(orr_arena *arena, orr_kernel_pricer **out, orr_err *err) {
+    orr_calibration *calibration = NULL;
+    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
+    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
+    *out = ORR_NEW(arena, orr_kernel_pricer);
+    (*out)->arena = arena;
+    (*out)->calibration = calibration;
+    return ORR_OK;
 }
 
-/* The same op as a benchmark runs it, where a table of kernels says; attention by the library that
- * training uses. */
-static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                          orr_kernel_pricer *pricer, orr_tree *out) {
+/* Whose kernel a benchmark's price is of, and how far its fit is off. */
+static void put_library(orr_arena *arena, const orr_library_fit *by, orr_tree *out) {
+    orr_tree_put_text(arena, out, "kernel", by->kernel);
+    orr_tree_put_text(arena, out, "device", by->fit->device);
+    orr_tree_put_real(arena, out, "start_s", by->start_s);
+    orr_tree_put_int(arena, out, "rows", by->fit->rows);
+    orr_tree_put_real(arena, out, "mape_training", by->fit->mape_training_frac);
+    orr_tree_put_bool(arena, out, "other_direction", by->turned);
+}
+
+static orr_kernel_class class_of(const orr_op *op) {
+    return op->kind == ORR_OP_GEMM        ? ORR_KERNELS_GEMM
+           : op->kind == ORR_OP_ATTENTION ? ORR_KERNELS_ATTENTION
+           : op->kind == ORR_OP_MEMORY    ? ORR_KERNELS_MEMOPS
+                                          : ORR_KERNELS_COUNT;
+}
+
+/* The op as a row of a table of kernels. */
+static orr_kernel_row row_of(const orr_cost_table *table, const orr_op *op,
+                             const orr_packed *packed, const orr_cost_ask *ask) {
     static const char *const SCHEMES[ORR_DTYPE_COUNT] = {
         "bf16", "fp16", "fp32", "fp8_dynquant", "mxfp8", "fp8_block128", "nvfp4_dynquant", "int8"};
     orr_kernel_row row = {.device = table->accelerator->name,
@@ -289,7 +305,6 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
                           .source = "",
                           .kernel = "",
                           .whole = true};
-    orr_kernel_class class = ORR_KERNELS_GEMM;
     if (op->kind == ORR_OP_GEMM) {
         row.shape.gemm.m = (double)op->shape.gemm.m;
         row.shape.gemm.n = (double)op->shape.gemm.n;
@@ -299,40 +314,48 @@ static void put_benchmark(orr_arena *arena, const orr_cost_table *table, const o
         row.training =
             orr_min_f64(row.shape.gemm.m, orr_min_f64(row.shape.gemm.n, row.shape.gemm.k)) >= 512;
     } else if (op->kind == ORR_OP_ATTENTION) {
-        class = ORR_KERNELS_ATTENTION;
         row.kernel = table->accelerator->vendor == ORR_AMD ? "aiter" : "cudnn";
         row.dtype = op->dtype == ORR_FP8 || op->dtype == ORR_FP8_BLOCK ? "fp8" : row.dtype;
-        row.shape.attention = (orr_attention_shape){.batch = op->shape.attention.batch,
-                                                    .heads = op->shape.attention.heads,
-                                                    .kv_heads = op->shape.attention.kv_heads,
-                                                    .head_dim = op->shape.attention.head_dim,
-                                                    .v_dim = op->shape.attention.v_dim,
-                                                    .seq_q = (double)op->shape.attention.seq_q,
-                                                    .seq_kv = (double)op->shape.attention.seq_kv,
-                                                    .window = op->shape.attention.window,
-                                                    .causal = op->causal != 0};
-        row.stage = op->phase == ORR_PHASE_FORWARD ? ORR_STAGE_FORWARD : ORR_STAGE_BACKWARD;
+        row.shape.attention = orr_attention_shape_of(op);
+        row.shape.attention.packed = packed;
+        row.stage = row.shape.attention.backward ? ORR_STAGE_BACKWARD : ORR_STAGE_FORWARD;
         row.training = op->shape.attention.seq_q >= 2048;
     } else {
-        return;
+        row.shape.memop.bytes = ask->bytes;
+        row.shape.memop.rows = ask->rows;
+        row.training = ask->bytes >= 16 * ORR_MIB;
     }
-    double time = 0, relerr = 0;
-    if (orr_kernel_price(pricer, class, &row, &time, &relerr) == ORR_GAP_NONE) {
-        orr_tree *benchmark = put_map(arena, out, "benchmark");
-        put_cost(arena, benchmark, time, relerr);
-        if (class == ORR_KERNELS_ATTENTION) {
-            put_library(arena, table, pricer, &row, benchmark);
-        }
-    }
+    return row;
 }
 
-static orr_status new_pricer(orr_arena *arena, orr_kernel_pricer **out, orr_err *err) {
-    orr_calibration *calibration = NULL;
-    ORR_TRY(orr_calibration_builtin(arena, &calibration, err));
-    ORR_TRY(orr_calibration_kernels(arena, calibration, err));
-    *out = ORR_NEW(arena, orr_kernel_pricer);
-    (*out)->arena = arena;
-    (*out)->calibration = calibration;
+/* The same op as a benchmark runs it, where a table of kernels says; attention by the library that
+ * training uses, memory-bound ops by the one that is asked for. */
+static orr_status put_benchmark(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                                const orr_packed *packed, const orr_cost_ask *ask, orr_tree *out,
+                                orr_err *err) {
+    orr_kernel_class class = class_of(op);
+    if (class == ORR_KERNELS_COUNT ||
+        (class == ORR_KERNELS_MEMOPS && (ask == NULL || ask->library == NULL))) {
+        return ORR_OK;
+    }
+    orr_kernel_pricer *pricer = NULL;
+    ORR_TRY(new_pricer(arena, &pricer, err));
+    orr_kernel_row row = row_of(table, op, packed, ask);
+    orr_library_fit by = {NULL, NULL, 0, false};
+    bool known = true;
+    if (class != ORR_KERNELS_GEMM) {
+        ORR_TRY(orr_library_choose(arena, pricer->calibration, table->accelerator, class, ask, &row,
+                                   &by, err));
+        known = by.fit != NULL;
+    }
+    double time = 0, relerr = 0;
+    if (known && orr_kernel_price(pricer, class, &row, &time, &relerr) == ORR_GAP_NONE) {
+        orr_tree *benchmark = put_map(arena, out, "benchmark");
+        put_cost(arena, benchmark, time, relerr);
+        if (by.fit != NULL) {
+            put_library(arena, &by, benchmark);
+        }
+    }
     return ORR_OK;
 }
 
@@ -373,31 +396,49 @@ orr_status orr_cost_exchange_write(orr_arena *arena, const orr_cost_table *table
     return ORR_OK;
 }
 
+/* "attention bf16 forward ... on sequences packed: 3 of 5632 tokens, the longest 4096" */
+static const char *op_text(orr_arena *arena, const orr_evidence_key *key,
+                           const orr_packed *packed) {
+    const char *shape = orr_evidence_shape_text(arena, key);
+    if (packed == NULL) {
+        return shape;
+    }
+    double tokens = 0;
+    for (uint32_t i = 0; i < packed->count; i++) {
+        tokens += packed->length[i];
+    }
+    return orr_arena_format(arena, "%s, the longest of %u packed sequences, %.0f tokens,", shape,
+                            packed->count, tokens);
+}
+
 orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                             orr_tree **out, orr_err *err) {
-    orr_measured found = orr_cost_explain(table, op);
+                             const orr_cost_ask *ask, orr_tree **out, orr_err *err) {
+    const orr_packed some = {ask != NULL ? ask->length : NULL, ask != NULL ? ask->lengths : 0};
+    const orr_packed *packed = some.count > 0 ? &some : NULL;
+    orr_measured found = packed != NULL
+                             ? (orr_measured){.cost = orr_cost_attention(table, op, packed)}
+                             : orr_cost_explain(table, op);
     orr_tree *map = orr_tree_new_map(arena);
     orr_evidence_key key;
     if (orr_cost_key(table, op, &key)) {
-        orr_tree_put_text(arena, map, "op", orr_evidence_shape_text(arena, &key));
+        orr_tree_put_text(arena, map, "op", op_text(arena, &key, packed));
     }
     orr_tree_put_text(arena, map, "hardware", table->accelerator->name);
     put_cost(arena, map, found.cost.time_s, found.cost.relerr_frac);
     orr_tree_put_text(arena, map, "provenance", PROVENANCE[found.cost.provenance]);
-    put_evidence(arena, table, &found, map);
+    if (packed == NULL) { /* records are of sequences that are alike */
+        put_evidence(arena, table, &found, map);
+    }
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_GEMM:
     case ORR_OP_GROUPED_GEMM: put_gemm(arena, table, op, found.cost.time_s, map); break;
-    case ORR_OP_ATTENTION: put_attention(arena, table, op, found.cost.time_s, map); break;
+    case ORR_OP_ATTENTION: put_attention(arena, table, op, packed, found.cost.time_s, map); break;
     case ORR_OP_MEMORY: put_memory(arena, table, op, found.cost.time_s, map); break;
     case ORR_OP_COLLECTIVE: put_collective(arena, table, op, found.cost.time_s, map); break;
     }
-    if (op->kind <= ORR_OP_ATTENTION) { /* tables of other kernels are not op by op */
-        orr_kernel_pricer *pricer = NULL;
-        ORR_TRY(new_pricer(arena, &pricer, err));
-        put_benchmark(arena, table, op, pricer, map);
-    }
-    orr_cost_put_states(arena, table, op, (uint8_t)found.how, orr_tree_get(map, "benchmark"), map);
+    ORR_TRY(put_benchmark(arena, table, op, packed, ask, map, err));
+    orr_cost_put_states(arena, table, op, (uint8_t)found.how,
+                        ask != NULL ? ask->library : NULL, orr_tree_get(map, "benchmark"), map);
     *out = map;
     return ORR_OK;
 }

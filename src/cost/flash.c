@@ -59,12 +59,9 @@ static void keys_of(const orr_flash_constants *c, const orr_attention_shape *sha
     }
 }
 
-double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
-                        const orr_attention_shape *shape) {
-    double tiles = shape->batch * shape->heads * ceil(shape->seq_q / TILE_ROWS);
-    if (!(tiles > 0 && shape->seq_kv > 0)) {
-        return 0;
-    }
+/* Time of a unit on an average tile and on the longest. */
+static void tiles_of(const orr_flash_constants *c, const orr_machine *machine,
+                     const orr_attention_shape *shape, double *average_s, double *longest_s) {
     double both = shape->head_dim + shape->v_dim;
     double passes = shape->backward ? BACKWARD_FLOPS : 1;
     double efficiency = efficiency_at(c, orr_flash_width(both / 2)) *
@@ -75,17 +72,37 @@ double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine
     double key_s = passes * (2 * TILE_ROWS * both / unit_flops + c->block_s / BLOCK_KEYS);
     double average, longest;
     keys_of(c, shape, &average, &longest);
-    average = key_s * average + c->tile_s;
-    longest = key_s * longest + c->tile_s;
+    *average_s = key_s * average + c->tile_s;
+    *longest_s = key_s * longest + c->tile_s;
+}
+
+double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine,
+                        const orr_attention_shape *shape) {
+    double tiles = 0, work_s = 0, average = 0, longest_s = 0, sequences = 0, bytes = 0;
+    double both = shape->head_dim + shape->v_dim;
+    for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
+        orr_attention_shape one = orr_attention_piece(shape, i);
+        double own = one.batch * one.heads * ceil(one.seq_q / TILE_ROWS), longest;
+        if (!(own > 0 && one.seq_kv > 0)) {
+            return 0;
+        }
+        tiles_of(c, machine, &one, &average, &longest);
+        tiles += own;
+        work_s += own * average;
+        longest_s = orr_max_f64(longest_s, longest);
+        sequences += one.batch;
+        bytes += 2 * both * one.batch * (one.seq_q * one.heads + one.seq_kv * one.kv_heads);
+    }
+    average = shape->packed == NULL ? average : work_s / tiles;
     double waves = tiles / machine->units;
     double whole = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
     /* unequal causal tiles fill waves among themselves */
-    double compute = norm2((shape->causal ? waves : whole) * average, longest, c->tail);
-    double bytes =
-        2 * both * shape->batch * (shape->seq_q * shape->heads + shape->seq_kv * shape->kv_heads);
-    double memory = passes * bytes / (machine->hbm_Bps * c->hbm_frac);
+    double compute =
+        norm2((shape->causal ? waves : whole) * average, longest_s, c->tail);
+    double memory =
+        (shape->backward ? BACKWARD_FLOPS : 1) * bytes / (machine->hbm_Bps * c->hbm_frac);
     double time = norm2(compute, memory, c->norm);
-    return c->start_s + c->sequence_s * shape->batch +
+    return c->start_s + c->sequence_s * sequences +
            time * (1 + c->throttle * time / (time + c->throttle_half_s));
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/num.h"
 #include "base/text.h"
+#include "cost/calibration_int.h"
 #include "cost/cost_int.h"
 
 static double root_sum(double a, double b) {
@@ -185,7 +186,11 @@ static bool price_one_attention(orr_kernel_pricer *pricer, const orr_accelerator
     orr_attention_shape shape = row->shape.attention;
     shape.backward = backward;
     orr_relatives relatives;
-    orr_relatives_flash(pricer->now, a, row->kernel, row->dtype, &shape, &relatives);
+    if (row->fit > 0) {
+        orr_relatives_flash_of(pricer->now, a, row->fit - 1, row->dtype, &shape, &relatives);
+    } else {
+        orr_relatives_flash(pricer->now, a, row->kernel, row->dtype, &shape, &relatives);
+    }
     orr_machine machine = orr_machine_of(a, ORR_BF16);
     double place[ORR_SURFACE_DIMS];
     orr_attention_place(&shape, place);

@@ -3,6 +3,7 @@
 #define ORR_COST_KERNEL_PRICE_H
 
 #include "cost/calibration.h"
+#include "cost/cost.h"
 #include "cost/kernel_rows.h"
 
 /* Accelerators by name, looked up once. */
@@ -46,6 +47,20 @@ void orr_exchange_steps_add(orr_exchange_steps *steps, orr_kernel_pricer *pricer
 /* A list of {device, ranks, nodes, few_choices, rows, log_mean, log_rms}: of measured time over
  * price. */
 orr_tree *orr_exchange_steps_write(const orr_exchange_steps *steps);
+
+/* library.c: the kernel that a row is priced by, attention's or a memory-bound op's: of the library
+ * that is asked for, else of the usual one. fit NULL: no table measures it on this accelerator or a
+ * sibling. */
+typedef struct orr_library_fit {
+    const char *kernel;
+    const orr_fit *fit;
+    double start_s; /* the host's floor of every call */
+    bool turned;    /* of the other direction */
+} orr_library_fit;
+orr_status orr_library_choose(orr_arena *arena, const orr_calibration *calibration,
+                              const orr_accelerator *accelerator, orr_kernel_class class,
+                              const orr_cost_ask *ask, orr_kernel_row *row, orr_library_fit *out,
+                              orr_err *err);
 
 /* ORR_GAP_NONE when priced: a positive time. relerr: one sd, relative. */
 orr_kernel_gap orr_kernel_price(orr_kernel_pricer *pricer, orr_kernel_class class,

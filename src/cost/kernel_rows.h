@@ -36,6 +36,7 @@ typedef struct orr_kernel_row {
     double time_s;
     bool training; /* of training size: docs/kernels.md */
     uint8_t stage; /* orr_kernel_stage */
+    uint32_t fit;  /* of attention: 1 + the number of the fit that prices it; 0: the nearest */
     union {
         struct {
             double m, n, k, batch;

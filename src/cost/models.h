@@ -79,13 +79,32 @@ orr_gemm_parts orr_gemm_explain(const orr_gemm_constants *c, const orr_machine *
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
+/* Sequences of their own lengths in one call, each masked against the others. */
+typedef struct orr_packed {
+    const double *length;
+    uint32_t count;
+} orr_packed;
+
 typedef struct orr_attention_shape {
     double batch, heads, kv_heads, head_dim, v_dim;
     double seq_q, seq_kv;
     double window; /* 0: none */
     bool causal, backward;
     bool deterministic; /* sums in one order, whatever that costs */
+    const orr_packed *packed; /* else `batch` sequences of seq_q; NULL: none */
 } orr_attention_shape;
+
+/* Sequences of a call, one kind at a time: how many, and their shape as a batch of that length.
+ * The shape itself where nothing is packed. */
+uint32_t orr_attention_pieces(const orr_attention_shape *shape);
+orr_attention_shape orr_attention_piece(const orr_attention_shape *shape, uint32_t index);
+/* Sums over all sequences of a call. */
+typedef struct orr_attention_work {
+    double tiles;       /* of 128 queries and a head */
+    double pairs;       /* of queries and keys that are computed, of one head */
+    double queries;     /* tokens */
+} orr_attention_work;
+orr_attention_work orr_attention_work_of(const orr_attention_shape *shape);
 
 typedef struct orr_attention_constants {
     double start_s;

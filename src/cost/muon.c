@@ -65,10 +65,7 @@ orr_tree *orr_cost_muon_write(orr_arena *arena, const orr_cost_table *table, uin
     }
     orr_explain_products(arena, table, ORR_BF16, cost.all.time_s, matrices * cost.flops,
                          matrices * bytes, map);
-    orr_cost_put_states(arena, table, &op[0], ORR_BY_MODEL, NULL, map);
-    orr_tree *states =
-        orr_tree_put(arena, map, "states", orr_tree_copy(arena, orr_tree_get(map, "states")));
-    orr_tree_put_text(arena, states, "benchmark", "of several kernels: price each by itself");
+    orr_cost_put_several(arena, table, &op[0], map);
     orr_tree *list = orr_tree_put(arena, map, "products", orr_tree_new_list(arena));
     orr_tree *parts = orr_tree_put(arena, map, "one_after_another", orr_tree_new_map(arena));
     for (int i = 0; i < ORR_MUON_PRODUCTS; i++) {

@@ -243,8 +243,10 @@ static double start_error(const orr_cost_table *table, double start_s, double ti
     return time_s > 0 ? table->calibration->transfer.start_frac * start_s / time_s : 0;
 }
 
-static orr_cost price_attention(const orr_cost_table *table, const orr_op *op) {
+orr_cost orr_cost_attention(const orr_cost_table *table, const orr_op *op,
+                            const orr_packed *packed) {
     orr_attention_shape shape = orr_attention_shape_of(op);
+    shape.packed = packed;
     bool assumed = table->arch->assumed || table->arch_kin == ORR_KIN_OTHER;
     const orr_low_attention *low = NULL;
     double gain = orr_low_attention_gain(table, op, &shape, &low);
@@ -318,7 +320,7 @@ static orr_cost price_collective(const orr_cost_table *table, const orr_op *op) 
 }
 
 /* Bytes of a memory op; an eager norm counts elements, which the software turns into bytes. */
-static double memory_bytes(const orr_cost_table *table, const orr_op *op) {
+double orr_cost_memory_bytes(const orr_cost_table *table, const orr_op *op) {
     if (op->sub != ORR_MEMOP_EAGER) {
         return op->bytes;
     }
@@ -332,7 +334,7 @@ static double memory_bytes(const orr_cost_table *table, const orr_op *op) {
 
 bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_key *key) {
     if (op->kind == ORR_OP_MEMORY) {
-        *key = memory_key((orr_memop)op->sub, memory_bytes(table, op), op->shape.memory.kernels);
+        *key = memory_key((orr_memop)op->sub, orr_cost_memory_bytes(table, op), op->shape.memory.kernels);
         return true;
     }
     if (op->kind == ORR_OP_COLLECTIVE) {
@@ -357,9 +359,9 @@ orr_cost orr_cost_op(const orr_cost_table *table, const orr_op *op) {
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_GEMM:
     case ORR_OP_GROUPED_GEMM: return best_of_op(table, op, price_gemm_once(table, op));
-    case ORR_OP_ATTENTION: return best_of_op(table, op, price_attention(table, op));
+    case ORR_OP_ATTENTION: return best_of_op(table, op, orr_cost_attention(table, op, NULL));
     case ORR_OP_MEMORY:
-        return orr_cost_memory(table, (orr_memop)op->sub, memory_bytes(table, op),
+        return orr_cost_memory(table, (orr_memop)op->sub, orr_cost_memory_bytes(table, op),
                                op->shape.memory.kernels);
     case ORR_OP_COLLECTIVE: return price_collective(table, op);
     }

@@ -113,6 +113,20 @@ static bool same_kernel(const char *a, const char *b) {
     return same;
 }
 
+/* Another width of elements runs at another rate, of which kernels gain about half: cuDNN in 8 bits 1.5
+ * of 2 times, and nothing in some backwards. */
+static double scheme_apart(const orr_transfer *transfer, const char *a, const char *b) {
+    orr_dtype of_a = ORR_BF16, of_b = ORR_BF16;
+    if (strcmp(a, b) == 0) {
+        return 0;
+    }
+    if (!orr_scheme_dtype(a, &of_a) || !orr_scheme_dtype(b, &of_b)) {
+        return transfer->scheme_frac;
+    }
+    double widths = ratio(orr_dtype_bytes(of_a), orr_dtype_bytes(of_b));
+    return transfer->scheme_frac + fabs(log(widths)) / 2;
+}
+
 static double flash_apart(const orr_calibration *calibration, const orr_accelerator *accelerator,
                           const orr_flash_fit *fit, const char *kernel, const char *scheme,
                           const orr_attention_shape *shape) {
@@ -122,7 +136,7 @@ static double flash_apart(const orr_calibration *calibration, const orr_accelera
     bool knows = shape->causal ? fit->causal_share > 0 : fit->causal_share < 1;
     return orr_device_apart(t, accelerator, &fit->fit) +
            (same_kernel(fit->kernel, kernel) ? 0 : t->kernel_frac) +
-           (strcmp(fit->scheme, scheme) == 0 ? 0 : t->scheme_frac) +
+           scheme_apart(t, fit->scheme, scheme) +
            ((fit->backward != 0) == shape->backward ? 0 : t->direction_frac) +
            (knows ? 0 : t->mask_frac) + (wide ? 0 : t->width_frac);
 }
@@ -141,7 +155,8 @@ static bool is_kernel(const orr_flash_fit *fit, const char *kernel, const char *
 
 /* A fit that is far off by itself, or of a few rows, says little of other devices. */
 static double fit_doubt(const orr_fit *fit) {
-    return sqrt(fit->error_training_frac * fit->error_training_frac + 1 / (1.0 + fit->rows));
+    static const double ROW = 0.5; /* what a single row would leave open */
+    return hypot(fit->error_training_frac, ROW / sqrt(1.0 + fit->rows));
 }
 
 static bool is_own(const orr_accelerator *accelerator, const orr_flash_fit *fit, const char *kernel,
@@ -150,27 +165,19 @@ static bool is_own(const orr_accelerator *accelerator, const orr_flash_fit *fit,
            is_kernel(fit, kernel, scheme, shape);
 }
 
-void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerator *accelerator,
-                         const char *kernel, const char *scheme, const orr_attention_shape *shape,
-                         orr_relatives *out) {
-    const orr_flash_fit *fit = NULL;
-    double least = INFINITY, apart_frac = 0;
-    *out = (orr_relatives){.kin = ORR_KIN_OTHER};
-    for (uint32_t i = 0; i < calibration->flash_count; i++) {
-        const orr_flash_fit *one = &calibration->flash[i];
-        double apart = flash_apart(calibration, accelerator, one, kernel, scheme, shape);
-        double doubt = is_own(accelerator, one, kernel, scheme, shape)
-                           ? apart
-                           : hypot(apart, fit_doubt(&one->fit));
-        if (doubt < least) {
-            least = doubt;
-            apart_frac = apart;
-            fit = one;
-        }
-    }
-    if (fit == NULL) {
-        return;
-    }
+double orr_flash_doubt(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                       const orr_flash_fit *fit, const char *scheme,
+                       const orr_attention_shape *shape) {
+    double apart = flash_apart(calibration, accelerator, fit, fit->kernel, scheme, shape);
+    return hypot(apart, fit_doubt(&fit->fit));
+}
+
+/* The fit that stands for a kernel, which siblings' fits of the same are asked beside. */
+static void flash_relatives_of(const orr_calibration *calibration,
+                               const orr_accelerator *accelerator, const orr_flash_fit *fit,
+                               const char *kernel, const char *scheme,
+                               const orr_attention_shape *shape, orr_relatives *out) {
+    double apart_frac = flash_apart(calibration, accelerator, fit, kernel, scheme, shape);
     bool own = orr_name_equal(fit->fit.device, accelerator->name);
     bool same = is_kernel(fit, kernel, scheme, shape);
     if (own || fit->fit.arch != accelerator->arch) {
@@ -189,6 +196,36 @@ void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerat
     /* what else differs than the device */
     out->apart_frac = apart_frac - orr_device_apart(&calibration->transfer, accelerator, &fit->fit);
     settle_siblings(&calibration->transfer, same, distance[0], out);
+}
+
+void orr_relatives_flash(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                         const char *kernel, const char *scheme, const orr_attention_shape *shape,
+                         orr_relatives *out) {
+    const orr_flash_fit *fit = NULL;
+    double least = INFINITY;
+    *out = (orr_relatives){.kin = ORR_KIN_OTHER};
+    for (uint32_t i = 0; i < calibration->flash_count; i++) {
+        const orr_flash_fit *one = &calibration->flash[i];
+        double apart = flash_apart(calibration, accelerator, one, kernel, scheme, shape);
+        double doubt = is_own(accelerator, one, kernel, scheme, shape)
+                           ? apart
+                           : hypot(apart, fit_doubt(&one->fit));
+        if (doubt < least) {
+            least = doubt;
+            fit = one;
+        }
+    }
+    if (fit != NULL) {
+        flash_relatives_of(calibration, accelerator, fit, kernel, scheme, shape, out);
+    }
+}
+
+void orr_relatives_flash_of(const orr_calibration *calibration, const orr_accelerator *accelerator,
+                            uint32_t index, const char *scheme, const orr_attention_shape *shape,
+                            orr_relatives *out) {
+    const orr_flash_fit *fit = &calibration->flash[index];
+    *out = (orr_relatives){.kin = ORR_KIN_OTHER};
+    flash_relatives_of(calibration, accelerator, fit, fit->kernel, scheme, shape, out);
 }
 
 /* ---- kernels that differ by library and scheme alone ---------------------------------------- */

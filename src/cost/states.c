@@ -8,6 +8,16 @@ static bool inside_a_domain(const orr_cost_table *table, const orr_op *op) {
            1;
 }
 
+/* Which generation of the library a profile runs. */
+static const char *generation(orr_arena *arena, const orr_cost_table *table) {
+    const orr_tree *stated =
+        orr_tree_get(table->software->evidence, "attention_efficiency_frac");
+    const char *note = orr_tree_text(orr_tree_get(stated, "note"), "");
+    return orr_arena_format(arena, "at %.0f %% of peak, as profile %s runs it here%s%s",
+                            100 * table->attention.efficiency, table->software->name,
+                            note[0] != '\0' ? ": " : "", note);
+}
+
 static const char *training(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                             uint8_t how) {
     if (how != ORR_BY_MODEL) {
@@ -29,6 +39,9 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
             table->arch->gemm_factor * table->arch->gemm_sustained,
             orr_arch_name((orr_arch)table->arch->arch));
     case ORR_OP_ATTENTION:
+        if (table->software->attention_efficiency_frac > 0) {
+            return generation(arena, table);
+        }
         return orr_arena_format(arena,
                                 "at the efficiency that published runs of %s need; the host's "
                                 "part of a call hides behind other kernels",
@@ -45,14 +58,24 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
 }
 
 /* Where no benchmark is priced: why, and what does it. */
-static const char *absent(const orr_cost_table *table, const orr_op *op) {
+static const char *absent(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                          const char *library) {
+    if (library != NULL) {
+        return orr_arena_format(arena,
+                                "no table measures %s of this on this accelerator or a sibling",
+                                library);
+    }
     bool exchange = op->shape.comm.routing.topk > 0;
     switch ((orr_op_kind)op->kind) {
     case ORR_OP_GEMM: return "no table measures this format on this accelerator or a sibling";
     case ORR_OP_GROUPED_GEMM:
         return "depends on the library's kernel: see --batch --class grouped_gemm";
     case ORR_OP_ATTENTION: return "no table measures attention on this accelerator or a sibling";
-    case ORR_OP_MEMORY: return "depends on the library's kernel: see --batch --class memops";
+    case ORR_OP_MEMORY:
+        return op->sub == ORR_MEMOP_SOFTMAX || op->sub == ORR_MEMOP_NORM_FWD ||
+                       op->sub == ORR_MEMOP_NORM_BWD
+                   ? "depends on the library's kernel: see --library"
+                   : "depends on the library's kernel: see --batch --class memops";
     case ORR_OP_COLLECTIVE:
         if (exchange) {
             return "depends on the library's kernel: see --batch --class ep_alltoall";
@@ -70,25 +93,52 @@ static bool quantises(const orr_cost_table *table, const orr_op *op) {
            (op->dtype == ORR_FP8 || op->dtype == ORR_FP8_BLOCK || op->dtype == ORR_NVFP4);
 }
 
-void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
-                         uint8_t how, const orr_tree *benchmark, orr_tree *out) {
-    const char *alone = absent(table, op);
-    if (benchmark != NULL && op->kind == ORR_OP_ATTENTION) {
-        double start_s = orr_tree_real(orr_tree_get(benchmark, "start_s"), 0);
-        alone = orr_arena_format(arena,
-                                 "%s by its tables of %s, %.1f us of host in each call; beyond "
-                                 "those, the two fits differ",
-                                 orr_tree_text(orr_tree_get(benchmark, "kernel"), ""),
-                                 orr_tree_text(orr_tree_get(benchmark, "device"), ""),
-                                 start_s / ORR_US);
-    } else if (benchmark != NULL) {
-        alone = !quantises(table, op)
-                    ? "milliseconds of it alone, over and over: power is limited only in long "
-                      "kernels"
-                    : "the product and what quantises its input, which a step counts apart, alone "
-                      "and over and over";
+/* "cudnn by its tables of h200 (14 rows, off by 2 % at training sizes)" */
+static const char *kernel_text(orr_arena *arena, const orr_tree *benchmark) {
+    return orr_arena_format(arena, "%s by its tables of %s (%lld rows, off by %.1f %%%s)",
+                            orr_tree_text(orr_tree_get(benchmark, "kernel"), ""),
+                            orr_tree_text(orr_tree_get(benchmark, "device"), ""),
+                            (long long)orr_tree_int(orr_tree_get(benchmark, "rows"), 0),
+                            100 * orr_tree_real(orr_tree_get(benchmark, "mape_training"), 0),
+                            orr_tree_bool(orr_tree_get(benchmark, "other_direction"), false)
+                                ? ", none of this direction"
+                                : "");
+}
+
+static const char *alone_text(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                              const char *library, const orr_tree *benchmark) {
+    if (benchmark == NULL) {
+        return absent(arena, table, op, library);
     }
+    if (op->kind == ORR_OP_MEMORY) {
+        return kernel_text(arena, benchmark);
+    }
+    if (op->kind == ORR_OP_ATTENTION) {
+        double start_s = orr_tree_real(orr_tree_get(benchmark, "start_s"), 0);
+        return orr_arena_format(arena,
+                                "%s, %.1f us of host in each call; beyond those, the two fits "
+                                "differ",
+                                kernel_text(arena, benchmark), start_s / ORR_US);
+    }
+    return !quantises(table, op) ? "milliseconds of it alone, over and over: power is limited only "
+                                   "in long kernels"
+                                 : "the product and what quantises its input, which a step counts "
+                                   "apart, alone and over and over";
+}
+
+void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                         uint8_t how, const char *library, const orr_tree *benchmark,
+                         orr_tree *out) {
     orr_tree *states = orr_tree_put(arena, out, "states", orr_tree_new_map(arena));
     orr_tree_put_text(arena, states, "training", training(arena, table, op, how));
-    orr_tree_put_text(arena, states, "benchmark", alone);
+    orr_tree_put_text(arena, states, "benchmark",
+                      alone_text(arena, table, op, library, benchmark));
+}
+
+void orr_cost_put_several(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
+                          orr_tree *out) {
+    orr_cost_put_states(arena, table, op, ORR_BY_MODEL, NULL, NULL, out);
+    orr_tree *states =
+        orr_tree_put(arena, out, "states", orr_tree_copy(arena, orr_tree_get(out, "states")));
+    orr_tree_put_text(arena, states, "benchmark", "of several kernels: price each by itself");
 }

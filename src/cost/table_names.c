@@ -58,6 +58,8 @@ orr_status orr_devices_add(orr_arena *arena, const orr_tree *file, orr_calibrati
         ORR_TRY(read_site(arena, orr_tree_at(names, i), orr_tree_key(names, i), &s, err));
     }
     into->devices = names;
+    into->libraries = orr_tree_get(file, "libraries");
+    into->operations = orr_tree_get(file, "operations");
     return ORR_OK;
 }
 

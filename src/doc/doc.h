@@ -87,7 +87,7 @@ typedef struct orr_field {
                                 * "parameters", "W", "Hz" (quantity.c lists their spellings), or any
                                 * other word, which then stands for itself; NULL: none */
     const char *doc;           /* one sentence */
-    uint16_t of, needed_by;    /* the owner's own bits, such as which ops take it; not read here */
+    uint32_t of, needed_by;    /* the owner's own bits, such as which ops take it; not read here */
 } orr_field;
 
 /* A table: fields of one struct. `title` is used in messages ("hardware file"). */

@@ -308,26 +308,23 @@ void orr_add_elementwise(orr_builder *b, uint16_t name, double elements, double 
                    elements * backward_bytes, kernels);
 }
 
+void orr_add_traffic(orr_builder *b, uint16_t name, double elements, const orr_traffic *traffic) {
+    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE,
+                   traffic->family, elements * traffic->forward_bytes,
+                   traffic->kernels);
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE,
+                   traffic->backward_family, elements * traffic->backward_bytes,
+                   traffic->backward_kernels);
+}
+
 void orr_add_norm(orr_builder *b, uint16_t name, double elements) {
-    static const double FORWARD_BYTES = 4, BACKWARD_BYTES = 6;
-    if (b->key->variant.fused_norm) {
-        orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_NORM_FWD,
-                       FORWARD_BYTES * elements, 1);
-        orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_NORM_BWD,
-                       BACKWARD_BYTES * elements, 2);
-    } else { /* cast, square, mean, rsqrt, product, cast, weight; gradients of each */
-        orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_EAGER, elements,
-                       7);
-        orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, ORR_MEMOP_EAGER,
-                       elements, 10);
-    }
+    const orr_traffic traffic = orr_traffic_norm(b->key->variant.fused_norm);
+    orr_add_traffic(b, name, elements, &traffic);
 }
 
 void orr_add_residual(orr_builder *b, uint16_t name) {
-    double mask = b->key->variant.hidden_dropout ? 1 : 0;
-    /* both residual adds of a layer together: 12 B an element forward, 6 backward */
-    orr_add_elementwise(b, name, (double)b->size.sharded * (double)b->size.h, 6 + mask, 3 + mask,
-                        1);
+    const orr_traffic traffic = orr_traffic_residual(b->key->variant.hidden_dropout);
+    orr_add_traffic(b, name, (double)b->size.sharded * (double)b->size.h, &traffic);
 }
 
 orr_fork orr_fork_here(const orr_builder *b) {

@@ -2,6 +2,7 @@
  */
 #include "base/num.h"
 #include "program/lower_int.h"
+#include "program/unfused.h"
 
 /* Query-key pairs that count for flops: whole matrix, lower triangle, or a band. */
 static double pairs(const orr_builder *b) {
@@ -114,37 +115,37 @@ static void push_fused(orr_builder *b, orr_phase phase) {
     orr_add_op(b, phase, op);
 }
 
-static void add_batched(orr_builder *b, orr_phase phase, uint16_t name, uint64_t m, uint64_t n,
-                        uint64_t k) {
-    orr_add_gemm(b, phase,
-                 (orr_product){.name = name,
-                               .class = ORR_CLASS_ATTENTION,
-                               .dtype = b->wide_dtype,
-                               .m = m,
-                               .n = n,
-                               .k = k,
-                               .batch = b->size.heads * b->key->mbs});
-}
-
-/* Two batched products around a softmax over whole rows; nothing is skipped above the diagonal. */
 static void add_unfused(orr_builder *b) {
-    bool fused_softmax = b->key->variant.attention == ORR_KERNEL_UNFUSED;
-    uint64_t q = b->key->seq / b->key->split.cp, kv = b->key->seq;
-    uint64_t d = b->size.d, dv = b->size.dv;
-    /* eager: scale, mask, softmax, dropout each on their own */
-    double forward_bytes = fused_softmax ? 9 : 35, backward_bytes = fused_softmax ? 11 : 24;
-    uint32_t kernels = fused_softmax ? 2 : 5;
-    double scores = (double)b->size.scores;
-    add_batched(b, ORR_PHASE_FORWARD, ORR_N_SCORES, q, kv, d);
-    orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_SOFTMAX, ORR_CLASS_ATTENTION, ORR_MEMOP_SOFTMAX,
-                   forward_bytes * scores, kernels);
-    add_batched(b, ORR_PHASE_FORWARD, ORR_N_CONTEXT, q, dv, kv);
-    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_SCORES, kv, d, q); /* keys */
-    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_SCORES, q, d, kv); /* queries */
-    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_SOFTMAX, ORR_CLASS_ATTENTION, ORR_MEMOP_SOFTMAX,
-                   backward_bytes * scores, kernels);
-    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_CONTEXT, kv, dv, q); /* values */
-    add_batched(b, ORR_PHASE_INPUT_GRAD, ORR_N_CONTEXT, q, kv, dv); /* probabilities */
+    static const uint16_t NAMES[] = {[ORR_UNFUSED_SCORES] = ORR_N_SCORES,
+                                     [ORR_UNFUSED_SOFTMAX] = ORR_N_SOFTMAX,
+                                     [ORR_UNFUSED_CONTEXT] = ORR_N_CONTEXT};
+    const orr_unfused core = {.batch = b->size.heads * b->key->mbs,
+                              .seq_q = b->key->seq / b->key->split.cp,
+                              .seq_kv = b->key->seq,
+                              .head_dim = b->size.d,
+                              .v_dim = b->size.dv,
+                              .fused_softmax = b->key->variant.attention == ORR_KERNEL_UNFUSED};
+    for (int backward = 0; backward < 2; backward++) {
+        orr_phase phase = backward ? ORR_PHASE_INPUT_GRAD : ORR_PHASE_FORWARD;
+        orr_unfused_part part[ORR_UNFUSED_PARTS];
+        uint32_t count = orr_unfused_parts(&core, backward != 0, part);
+        for (uint32_t i = 0; i < count; i++) {
+            uint16_t name = NAMES[part[i].of];
+            if (part[i].of == ORR_UNFUSED_SOFTMAX) {
+                orr_add_memory(b, phase, name, ORR_CLASS_ATTENTION, ORR_MEMOP_SOFTMAX,
+                               part[i].bytes, part[i].kernels);
+            } else {
+                orr_add_gemm(b, phase,
+                             (orr_product){.name = name,
+                                           .class = ORR_CLASS_ATTENTION,
+                                           .dtype = b->wide_dtype,
+                                           .m = part[i].m,
+                                           .n = part[i].n,
+                                           .k = part[i].k,
+                                           .batch = core.batch});
+            }
+        }
+    }
 }
 
 static void add_core(orr_builder *b) {
@@ -166,10 +167,8 @@ static void add_rope(orr_builder *b, double elements) {
     if (!b->key->layer.attention.rope) {
         return;
     }
-    /* read and write; eager also rotates, multiplies twice and adds */
-    bool fused = b->key->variant.fused_rope;
-    double bytes = fused ? 4 : 24;
-    orr_add_elementwise(b, ORR_N_ROPE, elements, bytes, bytes, fused ? 2 : 8);
+    const orr_traffic traffic = orr_traffic_rotary(b->key->variant.fused_rope);
+    orr_add_traffic(b, ORR_N_ROPE, elements, &traffic);
 }
 
 static void own_head_norms(orr_builder *b) {

@@ -8,6 +8,7 @@
 
 #include "program/names_int.h"
 #include "program/program.h"
+#include "program/traffic.h"
 
 /* Sizes on one rank; symbols: docs/internals/program.md. */
 typedef struct orr_sizes {
@@ -123,6 +124,8 @@ void orr_add_memory(orr_builder *b, orr_phase phase, uint16_t name, orr_class cl
 /* Forward and backward of an elementwise op. */
 void orr_add_elementwise(orr_builder *b, uint16_t name, double elements, double forward_bytes,
                          double backward_bytes, uint32_t kernels);
+/* The same as traffic.h counts it. */
+void orr_add_traffic(orr_builder *b, uint16_t name, double elements, const orr_traffic *traffic);
 void orr_add_norm(orr_builder *b, uint16_t name, double elements);
 void orr_add_residual(orr_builder *b, uint16_t name);
 

@@ -4,21 +4,10 @@
 /* Bytes an element of the activation's output moves: docs/internals/program.md. */
 void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
     const orr_mlp *mlp = &b->key->layer.mlp;
-    bool fused = b->key->variant.fused_activation;
-    double forward_bytes = 4, backward_bytes = 6;
-    if (mlp->gated) {
-        forward_bytes = fused ? 6 : 10;
-        backward_bytes = fused ? 10 : 26;
-    } else if (!fused) { /* the bias on its own */
-        forward_bytes = 8;
-        backward_bytes = 10;
-    }
-    if (mlp->experts > 0 && mlp->bias && mlp->gated) {
-        /* biased experts clamp in separate ops (gpt-oss) */
-        forward_bytes *= 4;
-        backward_bytes *= 4;
-    }
-    orr_add_elementwise(b, name, elements, forward_bytes, backward_bytes, fused ? 1 : 3);
+    const orr_traffic traffic =
+        orr_traffic_activation(mlp->gated, b->key->variant.fused_activation,
+                               mlp->experts > 0 && mlp->bias && mlp->gated);
+    orr_add_traffic(b, name, elements, &traffic);
 }
 
 void orr_add_mlp_adapters(orr_builder *b, orr_adapter_kind kind, orr_linear up) {

@@ -416,7 +416,7 @@ static void switches_add_up_where_the_fabric_says_so(void **state) {
 static double algorithm_s(const orr_cost_table *table, const orr_op *op, const char *name) {
     orr_tree *tree = NULL;
     orr_err err = {0};
-    assert_int_equal(orr_cost_op_write(arena, table, op, &tree, &err), ORR_OK);
+    assert_int_equal(orr_cost_op_write(arena, table, op, NULL, &tree, &err), ORR_OK);
     const orr_tree *times = orr_tree_get(tree, "algorithms");
     const char *chosen = orr_tree_text(orr_tree_get(tree, "algorithm"), "");
     double found = 0;
@@ -468,7 +468,7 @@ static void roofs_hold(void **state) {
                 orr_op op = comm_op((orr_collective)kind, 1ull << 33, groups[g][0], groups[g][1]);
                 orr_tree *tree = NULL;
                 orr_err err = {0};
-                assert_int_equal(orr_cost_op_write(arena, table, &op, &tree, &err), ORR_OK);
+                assert_int_equal(orr_cost_op_write(arena, table, &op, NULL, &tree, &err), ORR_OK);
                 double frac = orr_tree_real(orr_tree_path(tree, "roof.frac"), 0);
                 assert_true(frac > 0.05 && frac <= 1);
             }
