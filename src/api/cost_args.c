@@ -29,10 +29,10 @@ enum {
     LOSS = 1024, /* rows and columns too */
     MUON = 2048,
     LAUNCH = 4096,
-    UNEVEN = 8192, /* may load ranks differently */
-    VARIANT = 1 << 14, /* rows and columns; fused or eager as the profile has it */
-    GATED = 1 << 15,   /* an activation */
-    MASKED = 1 << 16,  /* a sum that may drop out */
+    UNEVEN = 8192,      /* may load ranks differently */
+    VARIANT = 1 << 14,  /* rows and columns; fused or eager as the profile has it */
+    GATED = 1 << 15,    /* an activation */
+    MASKED = 1 << 16,   /* a sum that may drop out */
     STREAMED = 1 << 17, /* that libraries have kernels of */
     COUNTED = OPTIMIZER | MATRIX | ROUTER | LOSS | VARIANT | MASKED,
     SHAPED = MATRIX | LOSS | MUON | VARIANT | MASKED,
@@ -254,9 +254,9 @@ orr_tree *orr_cost_fields(orr_arena *arena) {
 /* ---- one op --------------------------------------------------------------------------------- */
 
 const char *const orr_cost_ops[ORR_COST_OPS] = {
-    "gemm",     "grouped_gemm", "attention", ORR_MEMOP_WORDS, ORR_COLLECTIVE_WORDS,
-    "dispatch", "combine",      "adam",      "cross_entropy", "router",
-    "dropout",  "rotary",       "activation", "norm",         "residual",
+    "gemm",     "grouped_gemm", "attention",  ORR_MEMOP_WORDS, ORR_COLLECTIVE_WORDS,
+    "dispatch", "combine",      "adam",       "cross_entropy", "router",
+    "dropout",  "rotary",       "activation", "norm",          "residual",
     "muon",     "launch"};
 
 orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
@@ -281,9 +281,9 @@ orr_status orr_cost_find_op(const char *name, int *out, orr_err *err) {
 
 static uint32_t family_of(int which) {
     static const uint32_t kernels[ORR_COST_FAMILY] = {PRODUCT, GROUPED, ATTENTION};
-    static const uint32_t counted[] = {OPTIMIZER, LOSS,   ROUTER,
-                                       MATRIX,    VARIANT, VARIANT | GATED | STREAMED,
-                                       VARIANT | STREAMED, MASKED, MUON, LAUNCH};
+    static const uint32_t counted[] = {
+        OPTIMIZER,          LOSS,   ROUTER, MATRIX, VARIANT, VARIANT | GATED | STREAMED,
+        VARIANT | STREAMED, MASKED, MUON,   LAUNCH};
     bool streamed = which >= ORR_COST_FAMILY + ORR_MEMOP_NORM_FWD &&
                     which <= ORR_COST_FAMILY + ORR_MEMOP_SOFTMAX;
     return which < 0                                       ? TABLE

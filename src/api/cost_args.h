@@ -6,8 +6,8 @@
 #include "cost/cost.h"
 
 typedef struct orr_cost_args {
-    const char *op, *batch, *write, *hardware, *cluster, *fabric, *software, *dtype, *phase, *lengths,
-        *library;
+    const char *op, *batch, *write, *hardware, *cluster, *fabric, *software, *dtype, *phase,
+        *lengths, *library;
     double gpus, stride;
     double m, n, k, groups, out_bytes;
     double heads, kv_heads, head_dim, v_dim, window, seq_q, seq_kv;

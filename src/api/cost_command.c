@@ -261,7 +261,7 @@ static orr_status set_library(const orr_cost_args *args, int which, orr_cost_ask
                                                : orr_traffic_norm(true);
     }
     ask->operation = which == ORR_COST_NORM         ? (backward ? "norm_bwd" : "norm_fwd")
-                     : which == ORR_COST_ACTIVATION ? (backward ? "activation_bwd"
+                     : which == ORR_COST_ACTIVATION ? (backward      ? "activation_bwd"
                                                        : args->gated ? "activation_gated"
                                                                      : "activation")
                                                     : orr_cost_ops[which];
@@ -279,8 +279,7 @@ static const char *counted_text(orr_job *job, const orr_cost_args *args, int whi
     double bytes = orr_cost_key(table, op, &key) ? (double)key.dim[0] : op->bytes;
     return orr_arena_format(job->arena, "%s%s%s, %.6g bytes, %u kernels", orr_cost_ops[which],
                             is_eager(args, which, software) ? ", eager" : "",
-                            is_backward(args) ? ", backward" : "", bytes,
-                            op->shape.memory.kernels);
+                            is_backward(args) ? ", backward" : "", bytes, op->shape.memory.kernels);
 }
 
 static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t seen, orr_err *err) {
@@ -328,12 +327,12 @@ static orr_status price_op(orr_job *job, const orr_cost_args *args, uint64_t see
     }
     if (which == ORR_COST_DISPATCH || which == ORR_COST_COMBINE) {
         const orr_exchange_ask exchange = {.routing = op.shape.comm.routing,
-                                      .ranks = (uint32_t)args->ranks,
-                                      .stride = (uint32_t)args->stride,
-                                      .units = (uint32_t)args->units,
-                                      .tokens = args->tokens,
-                                      .hidden = args->hidden,
-                                      .imbalance = args->imbalance};
+                                           .ranks = (uint32_t)args->ranks,
+                                           .stride = (uint32_t)args->stride,
+                                           .units = (uint32_t)args->units,
+                                           .tokens = args->tokens,
+                                           .hidden = args->hidden,
+                                           .imbalance = args->imbalance};
         ORR_TRY(orr_cost_exchange_write(job->arena, table, &exchange, job->result, err));
         orr_tree_put_text(job->arena, job->result, "op",
                           orr_arena_format(job->arena,

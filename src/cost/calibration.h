@@ -151,10 +151,10 @@ enum { ORR_THIN_ROWS = 100 };
 
 /* Large: lives in an arena. */
 typedef struct orr_calibration {
-    const orr_tree *devices; /* map: names in kernel tables to catalog names; NULL: none */
+    const orr_tree *devices;    /* map: names in kernel tables to catalog names; NULL: none */
     const orr_tree *libraries;  /* map: a library's usual name to its kernels in tables */
     const orr_tree *operations; /* map: an op's name to what memory-bound kernels are called */
-    orr_transfer transfer;   /* zeros when no file says */
+    orr_transfer transfer;      /* zeros when no file says */
     orr_likeness likeness[ORR_EVIDENCE_LAYER]; /* zeros when no file says */
     uint32_t left_out_count;
     orr_left_out left_out[ORR_MOST_LEFT_OUT];

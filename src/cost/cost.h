@@ -102,9 +102,9 @@ bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_ke
  * provenance, evidence, roof, cut, at_once, besides, fit, benchmark}; what a kind does not have is
  * left out. ask NULL: nothing more. */
 typedef struct orr_cost_ask {
-    const double *length; /* of packed sequences of attention, which the op has the longest of */
-    uint32_t lengths;     /* 0: as the op says */
-    const char *library;  /* whose kernel a benchmark runs; NULL: the usual one */
+    const double *length;  /* of packed sequences of attention, which the op has the longest of */
+    uint32_t lengths;      /* 0: as the op says */
+    const char *library;   /* whose kernel a benchmark runs; NULL: the usual one */
     const char *operation; /* of a memory-bound op: "norm_fwd" ... */
     double rows, bytes;    /* of it, as a benchmark counts them: every tensor once */
 } orr_cost_ask;

@@ -437,8 +437,8 @@ orr_status orr_cost_op_write(orr_arena *arena, const orr_cost_table *table, cons
     case ORR_OP_COLLECTIVE: put_collective(arena, table, op, found.cost.time_s, map); break;
     }
     ORR_TRY(put_benchmark(arena, table, op, packed, ask, map, err));
-    orr_cost_put_states(arena, table, op, (uint8_t)found.how,
-                        ask != NULL ? ask->library : NULL, orr_tree_get(map, "benchmark"), map);
+    orr_cost_put_states(arena, table, op, (uint8_t)found.how, ask != NULL ? ask->library : NULL,
+                        orr_tree_get(map, "benchmark"), map);
     *out = map;
     return ORR_OK;
 }

@@ -97,8 +97,7 @@ double orr_flash_time_s(const orr_flash_constants *c, const orr_machine *machine
     double waves = tiles / machine->units;
     double whole = waves <= 1 ? 1 : waves + c->quantisation * (ceil(waves) - waves);
     /* unequal causal tiles fill waves among themselves */
-    double compute =
-        norm2((shape->causal ? waves : whole) * average, longest_s, c->tail);
+    double compute = norm2((shape->causal ? waves : whole) * average, longest_s, c->tail);
     double memory =
         (shape->backward ? BACKWARD_FLOPS : 1) * bytes / (machine->hbm_Bps * c->hbm_frac);
     double time = norm2(compute, memory, c->norm);

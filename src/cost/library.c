@@ -19,8 +19,7 @@ static bool holds(const orr_tree *list, const char *name) {
 
 /* "fwd:rms_norm" of "fwd:rms_norm cudnn". */
 static bool does(orr_arena *arena, const orr_tree *operations, const char *kernel) {
-    return holds(operations,
-                 orr_arena_format(arena, "%.*s", (int)strcspn(kernel, " "), kernel));
+    return holds(operations, orr_arena_format(arena, "%.*s", (int)strcspn(kernel, " "), kernel));
 }
 
 static orr_status find(orr_arena *arena, const orr_tree *libraries, const char *word,
@@ -114,8 +113,7 @@ orr_status orr_library_choose(orr_arena *arena, const orr_calibration *calibrati
         return ORR_OK;
     }
     row->fit = kernels != NULL ? nearest_flash(calibration, accelerator, kernels, row) : 0;
-    uint32_t index =
-        kernels != NULL ? row->fit : usual_flash(calibration, accelerator, row);
+    uint32_t index = kernels != NULL ? row->fit : usual_flash(calibration, accelerator, row);
     if (index > 0) {
         const orr_flash_fit *fit = &calibration->flash[index - 1];
         bool turned = (fit->backward != 0) != row->shape.attention.backward;

@@ -90,7 +90,7 @@ typedef struct orr_attention_shape {
     double seq_q, seq_kv;
     double window; /* 0: none */
     bool causal, backward;
-    bool deterministic; /* sums in one order, whatever that costs */
+    bool deterministic;       /* sums in one order, whatever that costs */
     const orr_packed *packed; /* else `batch` sequences of seq_q; NULL: none */
 } orr_attention_shape;
 
@@ -100,9 +100,9 @@ uint32_t orr_attention_pieces(const orr_attention_shape *shape);
 orr_attention_shape orr_attention_piece(const orr_attention_shape *shape, uint32_t index);
 /* Sums over all sequences of a call. */
 typedef struct orr_attention_work {
-    double tiles;       /* of 128 queries and a head */
-    double pairs;       /* of queries and keys that are computed, of one head */
-    double queries;     /* tokens */
+    double tiles;   /* of 128 queries and a head */
+    double pairs;   /* of queries and keys that are computed, of one head */
+    double queries; /* tokens */
 } orr_attention_work;
 orr_attention_work orr_attention_work_of(const orr_attention_shape *shape);
 

@@ -334,7 +334,8 @@ double orr_cost_memory_bytes(const orr_cost_table *table, const orr_op *op) {
 
 bool orr_cost_key(const orr_cost_table *table, const orr_op *op, orr_evidence_key *key) {
     if (op->kind == ORR_OP_MEMORY) {
-        *key = memory_key((orr_memop)op->sub, orr_cost_memory_bytes(table, op), op->shape.memory.kernels);
+        *key = memory_key((orr_memop)op->sub, orr_cost_memory_bytes(table, op),
+                          op->shape.memory.kernels);
         return true;
     }
     if (op->kind == ORR_OP_COLLECTIVE) {

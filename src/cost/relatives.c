@@ -113,8 +113,8 @@ static bool same_kernel(const char *a, const char *b) {
     return same;
 }
 
-/* Another width of elements runs at another rate, of which kernels gain about half: cuDNN in 8 bits 1.5
- * of 2 times, and nothing in some backwards. */
+/* Another width of elements runs at another rate, of which kernels gain about half: cuDNN in 8
+ * bits 1.5 of 2 times, and nothing in some backwards. */
 static double scheme_apart(const orr_transfer *transfer, const char *a, const char *b) {
     orr_dtype of_a = ORR_BF16, of_b = ORR_BF16;
     if (strcmp(a, b) == 0) {

@@ -10,8 +10,7 @@ static bool inside_a_domain(const orr_cost_table *table, const orr_op *op) {
 
 /* Which generation of the library a profile runs. */
 static const char *generation(orr_arena *arena, const orr_cost_table *table) {
-    const orr_tree *stated =
-        orr_tree_get(table->software->evidence, "attention_efficiency_frac");
+    const orr_tree *stated = orr_tree_get(table->software->evidence, "attention_efficiency_frac");
     const char *note = orr_tree_text(orr_tree_get(stated, "note"), "");
     return orr_arena_format(arena, "at %.0f %% of peak, as profile %s runs it here%s%s",
                             100 * table->attention.efficiency, table->software->name,
@@ -61,9 +60,8 @@ static const char *training(orr_arena *arena, const orr_cost_table *table, const
 static const char *absent(orr_arena *arena, const orr_cost_table *table, const orr_op *op,
                           const char *library) {
     if (library != NULL) {
-        return orr_arena_format(arena,
-                                "no table measures %s of this on this accelerator or a sibling",
-                                library);
+        return orr_arena_format(
+            arena, "no table measures %s of this on this accelerator or a sibling", library);
     }
     bool exchange = op->shape.comm.routing.topk > 0;
     switch ((orr_op_kind)op->kind) {
@@ -73,7 +71,7 @@ static const char *absent(orr_arena *arena, const orr_cost_table *table, const o
     case ORR_OP_ATTENTION: return "no table measures attention on this accelerator or a sibling";
     case ORR_OP_MEMORY:
         return op->sub == ORR_MEMOP_SOFTMAX || op->sub == ORR_MEMOP_NORM_FWD ||
-                       op->sub == ORR_MEMOP_NORM_BWD
+                       op->sub == ORR_MEMOP_NORM_BWD || op->sub == ORR_MEMOP_EAGER
                    ? "depends on the library's kernel: see --library"
                    : "depends on the library's kernel: see --batch --class memops";
     case ORR_OP_COLLECTIVE:
@@ -131,8 +129,7 @@ void orr_cost_put_states(orr_arena *arena, const orr_cost_table *table, const or
                          orr_tree *out) {
     orr_tree *states = orr_tree_put(arena, out, "states", orr_tree_new_map(arena));
     orr_tree_put_text(arena, states, "training", training(arena, table, op, how));
-    orr_tree_put_text(arena, states, "benchmark",
-                      alone_text(arena, table, op, library, benchmark));
+    orr_tree_put_text(arena, states, "benchmark", alone_text(arena, table, op, library, benchmark));
 }
 
 void orr_cost_put_several(orr_arena *arena, const orr_cost_table *table, const orr_op *op,

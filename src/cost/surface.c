@@ -201,8 +201,8 @@ void orr_gemm_place(const orr_gemm_shape *shape, double place[ORR_SURFACE_DIMS])
 
 void orr_attention_place(const orr_attention_shape *shape, double place[ORR_SURFACE_DIMS]) {
     double sequences = shape->packed != NULL ? shape->packed->count : shape->batch;
-    double each = shape->packed != NULL ? orr_attention_work_of(shape).queries / sequences
-                                        : shape->seq_q;
+    double each =
+        shape->packed != NULL ? orr_attention_work_of(shape).queries / sequences : shape->seq_q;
     place[0] = octaves(each);
     place[1] = octaves(sequences * shape->heads);
     place[2] = octaves(shape->head_dim + shape->v_dim);

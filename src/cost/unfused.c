@@ -65,8 +65,7 @@ orr_tree *orr_cost_unfused_write(orr_arena *arena, const orr_cost_table *table,
         bool softmax = part[i].of == ORR_UNFUSED_SOFTMAX;
         *(softmax ? &softmax_s : &products_s) += one[i].time_s * one[i].relerr_frac;
         all.time_s += one[i].time_s;
-        all.provenance =
-            one[i].provenance > all.provenance ? one[i].provenance : all.provenance;
+        all.provenance = one[i].provenance > all.provenance ? one[i].provenance : all.provenance;
         flops += flops_of(core, &part[i]);
         bytes += bytes_of(core, &part[i]);
     }
@@ -75,7 +74,8 @@ orr_tree *orr_cost_unfused_write(orr_arena *arena, const orr_cost_table *table,
     orr_tree *map = orr_tree_new_map(arena);
     orr_tree_put_text(
         arena, map, "op",
-        orr_arena_format(arena, "attention %s %s, unfused%s, batch*heads=%llu seq_q=%llu "
+        orr_arena_format(arena,
+                         "attention %s %s, unfused%s, batch*heads=%llu seq_q=%llu "
                          "seq_kv=%llu head_dim=%llu v_dim=%llu",
                          orr_dtype_name(dtype), backward ? "backward" : "forward",
                          core->fused_softmax ? "" : ", eager", (unsigned long long)core->batch,

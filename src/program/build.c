@@ -309,12 +309,10 @@ void orr_add_elementwise(orr_builder *b, uint16_t name, double elements, double 
 }
 
 void orr_add_traffic(orr_builder *b, uint16_t name, double elements, const orr_traffic *traffic) {
-    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE,
-                   traffic->family, elements * traffic->forward_bytes,
-                   traffic->kernels);
-    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE,
-                   traffic->backward_family, elements * traffic->backward_bytes,
-                   traffic->backward_kernels);
+    orr_add_memory(b, ORR_PHASE_FORWARD, name, ORR_CLASS_ELEMENTWISE, traffic->family,
+                   elements * traffic->forward_bytes, traffic->kernels);
+    orr_add_memory(b, ORR_PHASE_INPUT_GRAD, name, ORR_CLASS_ELEMENTWISE, traffic->backward_family,
+                   elements * traffic->backward_bytes, traffic->backward_kernels);
 }
 
 void orr_add_norm(orr_builder *b, uint16_t name, double elements) {

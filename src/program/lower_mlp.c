@@ -4,9 +4,8 @@
 /* Bytes an element of the activation's output moves: docs/internals/program.md. */
 void orr_add_activation(orr_builder *b, uint16_t name, double elements) {
     const orr_mlp *mlp = &b->key->layer.mlp;
-    const orr_traffic traffic =
-        orr_traffic_activation(mlp->gated, b->key->variant.fused_activation,
-                               mlp->experts > 0 && mlp->bias && mlp->gated);
+    const orr_traffic traffic = orr_traffic_activation(mlp->gated, b->key->variant.fused_activation,
+                                                       mlp->experts > 0 && mlp->bias && mlp->gated);
     orr_add_traffic(b, name, elements, &traffic);
 }
 

@@ -42,8 +42,7 @@ orr_traffic orr_traffic_norm(bool fused) {
 
 orr_traffic orr_traffic_rotary(bool fused) {
     /* read and write; eager also rotates, multiplies twice and adds */
-    return fused ? alike(4, 4, 2, ORR_MEMOP_ELEMENTWISE)
-                 : alike(24, 24, 8, ORR_MEMOP_ELEMENTWISE);
+    return fused ? alike(4, 4, 2, ORR_MEMOP_ELEMENTWISE) : alike(24, 24, 8, ORR_MEMOP_ELEMENTWISE);
 }
 
 orr_traffic orr_traffic_residual(bool dropout) {
@@ -67,8 +66,7 @@ orr_traffic orr_traffic_activation(bool gated, bool fused, bool clamped) {
 }
 
 orr_traffic orr_traffic_scores(bool fused) {
-    return fused ? alike(9, 11, 2, ORR_MEMOP_SOFTMAX)
-                 : alike(35, 24, 5, ORR_MEMOP_SOFTMAX);
+    return fused ? alike(9, 11, 2, ORR_MEMOP_SOFTMAX) : alike(35, 24, 5, ORR_MEMOP_SOFTMAX);
 }
 
 orr_traffic orr_traffic_adam(bool fused) {

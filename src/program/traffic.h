@@ -19,8 +19,8 @@ orr_traffic orr_traffic_router(void);                 /* of a token and expert: 
 orr_traffic orr_traffic_dropout(void);                /* of an element, with its mask */
 /* Of an element. An eager norm counts 1 of ORR_MEMOP_EAGER: the profile says how many bytes. */
 orr_traffic orr_traffic_norm(bool fused);
-orr_traffic orr_traffic_rotary(bool fused);        /* of an element of queries and keys */
-orr_traffic orr_traffic_residual(bool dropout);    /* bias, dropout and sum, as one kernel */
+orr_traffic orr_traffic_rotary(bool fused);     /* of an element of queries and keys */
+orr_traffic orr_traffic_residual(bool dropout); /* bias, dropout and sum, as one kernel */
 /* Of an element of the output. clamped: biased gated experts bound both halves in ops of their own
  * (gpt-oss). */
 orr_traffic orr_traffic_activation(bool gated, bool fused, bool clamped);

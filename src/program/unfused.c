@@ -10,11 +10,11 @@ static orr_unfused_part product(orr_unfused_kind of, const char *what, uint64_t 
 static orr_unfused_part softmax(const orr_unfused *core, bool backward) {
     const orr_traffic traffic = orr_traffic_scores(core->fused_softmax);
     double scores = (double)(core->batch * core->seq_q * core->seq_kv);
-    return (orr_unfused_part){
-        .of = ORR_UNFUSED_SOFTMAX,
-        .what = "softmax, mask, dropout",
-        .bytes = scores * (backward ? traffic.backward_bytes : traffic.forward_bytes),
-        .kernels = traffic.kernels};
+    return (orr_unfused_part){.of = ORR_UNFUSED_SOFTMAX,
+                              .what = "softmax, mask, dropout",
+                              .bytes = scores *
+                                       (backward ? traffic.backward_bytes : traffic.forward_bytes),
+                              .kernels = traffic.kernels};
 }
 
 uint32_t orr_unfused_parts(const orr_unfused *core, bool backward,

@@ -182,8 +182,7 @@ static void attention_takes_no_less_than_its_bytes(void **state) {
     shape.window = 128; /* narrower than what HBM allows */
     shape.backward = true;
     assert_true(orr_attention_bytes(&shape) == 8 * tensor);
-    assert_true(orr_attention_time_s(&ATTENTION, &MACHINE, &shape) >=
-                8 * tensor / MACHINE.hbm_Bps);
+    assert_true(orr_attention_time_s(&ATTENTION, &MACHINE, &shape) >= 8 * tensor / MACHINE.hbm_Bps);
     /* one query reads all keys, or those of its window */
     shape = attention_shape(1 << 17);
     shape.seq_q = 1;
@@ -428,6 +427,41 @@ static void windows_help_kernels_that_skip(void **state) {
     assert_true(half > skipped && half < all);
 }
 
+/* Packed sequences: alike ones are a batch, others take no less than the longest alone and no more
+ * than one after the other. */
+static void packed_sequences_share_a_call(void **state) {
+    (void)state;
+    static const double alike[] = {4096, 4096, 4096}, mixed[] = {16384, 700, 1024, 3};
+    const orr_packed same = {alike, 3}, some = {mixed, 4};
+    for (int backward = 0; backward < 2; backward++) {
+        orr_attention_shape batch = attention_shape(4096), packed = batch;
+        batch.backward = packed.backward = backward != 0;
+        batch.batch = 3;
+        packed.packed = &same;
+        double together = orr_attention_time_s(&ATTENTION, &MACHINE, &packed);
+        assert_true(fabs(together / orr_attention_time_s(&ATTENTION, &MACHINE, &batch) - 1) < 1e-9);
+        together = orr_flash_time_s(&FLASH, &MACHINE, &packed);
+        assert_true(fabs(together / orr_flash_time_s(&FLASH, &MACHINE, &batch) - 1) < 1e-9);
+        packed.packed = &some;
+        double model_sum = 0, flash_sum = 0, pairs = 0, tiles = 0;
+        double model_s = orr_attention_time_s(&ATTENTION, &MACHINE, &packed);
+        double flash_s = orr_flash_time_s(&FLASH, &MACHINE, &packed);
+        for (uint32_t i = 0; i < some.count; i++) {
+            orr_attention_shape one = orr_attention_piece(&packed, i);
+            double model_one = orr_attention_time_s(&ATTENTION, &MACHINE, &one);
+            double flash_one = orr_flash_time_s(&FLASH, &MACHINE, &one);
+            assert_true(model_s >= model_one && flash_s >= flash_one);
+            model_sum += model_one;
+            flash_sum += flash_one;
+            pairs += one.seq_q * orr_attention_keys(&one);
+            tiles += one.heads * ceil(one.seq_q / 128);
+        }
+        assert_true(model_s < model_sum && flash_s < flash_sum);
+        assert_true(orr_attention_work_of(&packed).pairs == pairs);
+        assert_true(orr_attention_work_of(&packed).tiles == tiles);
+    }
+}
+
 static void one_order_of_sums_costs(void **state) {
     (void)state;
     orr_attention_shape shape = attention_shape(16384);
@@ -440,6 +474,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_help_kernels_that_skip),
         cmocka_unit_test(one_order_of_sums_costs),
+        cmocka_unit_test(packed_sequences_share_a_call),
         cmocka_unit_test(gemm_grows_with_each_dimension),
         cmocka_unit_test(gemm_respects_its_limits),
         cmocka_unit_test(sustained_power_is_the_whole_throttle),
