@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "cost/models.h"
 
-static const double WIDTH[ORR_FLASH_UNALIGNED] = {64, 96, 128, 192, 1e9};
+static const double WIDTH[ORR_FLASH_UNALIGNED] = {64, 96, 128, 192, 256}, ALIGNMENT = 16;
 
 static const double TILE_ROWS = 128, BLOCK_KEYS = 128;
 static const double BACKWARD_FLOPS = 2.5; /* five products by two */
@@ -17,30 +17,36 @@ static double norm2(double a, double b, double q) {
 }
 
 int orr_flash_width(double width) {
-    static const double ALIGNMENT = 16;
     if (fmod(width, ALIGNMENT) > 0) {
         return ORR_FLASH_UNALIGNED;
     }
     int class = 0;
-    while (width > WIDTH[class]) {
+    while (class < ORR_FLASH_UNALIGNED - 1 && width > WIDTH[class]) {
         class ++;
     }
     return class;
 }
 
-/* Where a fit had no rows of a width, the nearest that it had. */
-static double efficiency_at(const orr_flash_constants *c, int width) {
-    double found = c->efficiency[width];
-    for (int apart = 1; apart < ORR_FLASH_WIDTHS && !(found > 0); apart++) {
-        int below = width - apart, above = width + apart;
-        if (above < ORR_FLASH_WIDTHS && c->efficiency[above] > 0) {
-            found = c->efficiency[above];
-        }
-        if (below >= 0 && c->efficiency[below] > 0) {
-            found = c->efficiency[below];
+/* Where a fit had no rows of a width, heads are padded to the next width that it had, so that none
+ * takes longer than a wider one; where there is none, the next narrower. */
+static double efficiency_at(const orr_flash_constants *c, double width) {
+    double own = c->efficiency[orr_flash_width(width)];
+    if (own > 0) {
+        return own;
+    }
+    double padded = ALIGNMENT * ceil(width / ALIGNMENT);
+    int first = orr_flash_width(padded);
+    for (int i = first; i < ORR_FLASH_UNALIGNED; i++) {
+        if (c->efficiency[i] > 0) {
+            return c->efficiency[i] * width / (i == first ? padded : WIDTH[i]);
         }
     }
-    return found;
+    for (int i = first - 1; i >= 0; i--) {
+        if (c->efficiency[i] > 0) {
+            return c->efficiency[i];
+        }
+    }
+    return c->efficiency[ORR_FLASH_UNALIGNED];
 }
 
 /* Keys of an average and of the longest tile. Some kernels mask what lies outside a window without
@@ -64,8 +70,7 @@ static void tiles_of(const orr_flash_constants *c, const orr_machine *machine,
                      const orr_attention_shape *shape, double *average_s, double *longest_s) {
     double both = shape->head_dim + shape->v_dim;
     double passes = shape->backward ? BACKWARD_FLOPS : 1;
-    double efficiency = efficiency_at(c, orr_flash_width(both / 2)) *
-                        (shape->causal ? c->causal_frac : 1) *
+    double efficiency = efficiency_at(c, both / 2) * (shape->causal ? c->causal_frac : 1) *
                         (shape->kv_heads < shape->heads ? c->grouped_frac : 1) *
                         (shape->deterministic ? c->deterministic_frac : 1);
     double unit_flops = machine->peak_flops * efficiency / machine->units;

@@ -224,14 +224,7 @@ static void attention_comes_from_fits_that_saw_its_width(void **state) {
     orr_relatives_flash(kernels, catalog("gb300"), "torch_flow", "bf16", &shape, &r);
     assert_string_equal(kernels->flash[r.of[0].index].kernel, "vllm_flashinfer_trtllmprefill");
     assert_true(r.count > 1 && r.of[0].surface_frac == 0);
-    /* a width without rows goes by the nearest with some */
-    orr_flash_constants c = kernels->flash[r.of[0].index].constants;
-    orr_machine machine = orr_machine_of(catalog("gb300"), ORR_BF16);
-    assert_true(c.efficiency[2] > 0);
-    double known = orr_flash_time_s(&c, &machine, &shape);
-    c.efficiency[3] = c.efficiency[2];
-    c.efficiency[2] = 0;
-    assert_true(fabs(orr_flash_time_s(&c, &machine, &shape) / known - 1) < 1e-9);
+    assert_true(kernels->flash[r.of[0].index].constants.efficiency[2] > 0);
 }
 
 static orr_kernel_gap product(const char *device, const char *scheme, double *time) {

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
@@ -410,6 +411,26 @@ static const orr_flash_constants FLASH = {.start_s = 1e-5,
                                           .hbm_frac = 0.7,
                                           .norm = 3};
 
+static double flash_of_width(const orr_flash_constants *c, double width) {
+    orr_attention_shape shape = attention_shape(16384);
+    shape.head_dim = shape.v_dim = width;
+    return orr_flash_time_s(c, &MACHINE, &shape);
+}
+
+/* Classes end at 64, 96, 128, 192 and 256; the last is of widths that are no multiple of 16. */
+static void widths_without_rows_are_padded(void **state) {
+    (void)state;
+    orr_flash_constants c = FLASH;
+    const double slow = 0.2, fast = 0.8;
+    memcpy(c.efficiency, (double[]){slow, 0, fast, 0, 0, 0}, sizeof c.efficiency);
+    const double wide = flash_of_width(&c, 128);
+    assert_true(flash_of_width(&c, 80) < wide && flash_of_width(&c, 80) > 0.98 * wide);
+    assert_true(flash_of_width(&c, 100) < wide && flash_of_width(&c, 100) > 0.85 * wide);
+    assert_true(flash_of_width(&c, 256) > 1.9 * wide); /* nothing wider: as the next narrower */
+    memcpy(c.efficiency, (double[]){0, 0, 0, 0, 0, fast}, sizeof c.efficiency);
+    assert_true(flash_of_width(&c, 128) > 0.99 * wide && flash_of_width(&c, 128) < 1.01 * wide);
+}
+
 /* A kernel that only masks what lies outside a window takes the time of no window. */
 static void windows_help_kernels_that_skip(void **state) {
     (void)state;
@@ -472,6 +493,7 @@ static void one_order_of_sums_costs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(widths_without_rows_are_padded),
         cmocka_unit_test(windows_help_kernels_that_skip),
         cmocka_unit_test(one_order_of_sums_costs),
         cmocka_unit_test(packed_sequences_share_a_call),
