@@ -112,6 +112,11 @@ static void put_precision(exporter *x) {
     if (orr_export_on(x, "fp8_attention")) {
         orr_export_flag(x, "fp8-dot-product-attention", true);
     }
+    if (orr_export_node(x, "fp8_attention_backward") != NULL &&
+        !orr_export_on(x, "fp8_attention_backward")) {
+        orr_export_lose(x, "fp8_attention_backward", "off",
+                        "no argument says it: export NVTE_FP8_DPA_BWD=0");
+    }
     if (fp16 && orr_export_is(x, "grad_dtype", "fp32")) {
         orr_export_flag(x, "accumulate-allreduce-grads-in-fp32", true);
     } else if (!fp16 && orr_export_is(x, "grad_dtype", "bf16")) {

@@ -324,6 +324,18 @@ static orr_status by_documents(importer *im, const import_request *r, const orr_
 
 /* ---- scripts -------------------------------------------------------------------------------- */
 
+/* What Transformer Engine reads from its environment (its envvars.rst). */
+static void take_environment(importer *im, const orr_shell *shell) {
+    for (size_t i = 0; i < shell->variable_count; i++) {
+        const orr_shell_variable *v = &shell->variable[i];
+        if (strcmp(v->name, "NVTE_FP8_DPA_BWD") == 0 && v->count == 1 &&
+            strcmp(v->word[0].text, "0") == 0 && orr_tree_get(im->keys, "fp8_attention") != NULL) {
+            orr_import_put(im, "fp8_attention_backward", orr_tree_new_bool(im->arena, false),
+                           v->word[0].line);
+        }
+    }
+}
+
 orr_status orr_script_import(orr_arena *arena, const import_request *r, const char *text,
                              size_t length, orr_import *out, orr_err *err) {
     const char *name = r->name;
@@ -360,6 +372,7 @@ orr_status orr_script_import(orr_arena *arena, const import_request *r, const ch
                               .program_line = found.command->line,
                               .gpus = (uint32_t)orr_tree_int(orr_tree_get(im.keys, "gpus"), 0)};
     orr_megatron_keys(&im, &list, &ground);
+    take_environment(&im, &shell);
     orr_import_finish(&im, "megatron-script", out);
     return ORR_OK;
 }

@@ -117,6 +117,10 @@ static const orr_field fields[KEY_COUNT] = {
         "Fused attention runs in 8 bits beside low-precision matmuls (Transformer Engine's "
         "fp8_dpa); "
         "windowed layers stay in 16; default off."),
+    KEY(KEY_FP8_ATTENTION_BACKWARD, "fp8_attention_backward", BOOL, fp8_attention_backward, 0, 0,
+        NULL, NULL,
+        "The backward of 8-bit attention runs in 8 bits too; off: in 16 (Transformer Engine's "
+        "NVTE_FP8_DPA_BWD=0); default on."),
     ENUM_KEY(KEY_LOSS, loss, losses, "Cross-entropy kernel; default: the software's."),
     ENUM_KEY(KEY_DISPATCH, dispatch, dispatches,
              "How tokens reach their experts; default: the software's."),

@@ -51,6 +51,7 @@ typedef enum plan_key {
     KEY_RECOMPUTE,
     KEY_ATTENTION,
     KEY_FP8_ATTENTION,
+    KEY_FP8_ATTENTION_BACKWARD,
     KEY_LOSS,
     KEY_DISPATCH,
     KEY_OVERLAP,
@@ -89,7 +90,7 @@ typedef struct plan_keys {
     uint32_t overlap, dropout; /* bits */
     uint32_t offload_layers;
     double nic_Bps, capacity, offload_optimizer;
-    bool sp, fp8_params, fp8_attention;
+    bool sp, fp8_params, fp8_attention, fp8_attention_backward;
     uint8_t placement, cp_kind, precision, sharding, schedule, p2p;
     uint8_t attention, loss, dispatch, optimizer, graphs;
     uint8_t grad_dtype, param_dtype, master_dtype, exp_avg_dtype, exp_avg_sq_dtype, base_dtype;

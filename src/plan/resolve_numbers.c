@@ -121,6 +121,9 @@ static void resolve_attention(resolver *r, orr_variant *v) {
                                       "values on this device"
                                     : "the software's default");
     v->fp8_attention = orr_resolve_stated(r, KEY_FP8_ATTENTION) && r->keys.fp8_attention;
+    bool wide =
+        orr_resolve_stated(r, KEY_FP8_ATTENTION_BACKWARD) && !r->keys.fp8_attention_backward;
+    v->fp8_attention = v->fp8_attention && wide ? ORR_LOW_FORWARD : v->fp8_attention;
 }
 
 static void resolve_variant(resolver *r, orr_plan *plan) {

@@ -47,6 +47,7 @@ static plan_keys keys_of(orr_arena *arena, const orr_resolved *r) {
         .sp = p->split.sp != 0,
         .fp8_params = fp8_params,
         .fp8_attention = p->variant.fp8_attention != 0,
+        .fp8_attention_backward = p->variant.fp8_attention != ORR_LOW_FORWARD,
         .placement = p->pipe.placement,
         .cp_kind = p->split.cp_kind,
         .precision = p->numeric.precision,
@@ -109,8 +110,10 @@ orr_tree *orr_plan_write(orr_arena *arena, const orr_resolved *resolved) {
                      strcmp(key, orr_plan_key_name(KEY_ORDER)) == 0;
         bool wide = !resolved->plan.variant.fp8_attention &&
                     strcmp(key, orr_plan_key_name(KEY_FP8_ATTENTION)) == 0;
+        bool both = resolved->plan.variant.fp8_attention != ORR_LOW_FORWARD &&
+                    strcmp(key, orr_plan_key_name(KEY_FP8_ATTENTION_BACKWARD)) == 0;
         bool own = strcmp(key, orr_plan_key_name(KEY_GRAPHS)) == 0 && !resolved->graphs_stated;
-        if (!idle && !usual && !wide && !own && !says_nothing(orr_tree_at(all, i))) {
+        if (!idle && !usual && !wide && !both && !own && !says_nothing(orr_tree_at(all, i))) {
             orr_tree_put(arena, out, key, orr_tree_copy(arena, orr_tree_at(all, i)));
         }
     }

@@ -59,18 +59,19 @@ static void cp_after(orr_builder *b) {
     }
 }
 
-bool orr_low_attention(const orr_builder *b) {
+bool orr_low_attention(const orr_builder *b, bool backward) {
     const orr_attention *a = &b->key->layer.attention;
     bool windowed = a->window > 0 && a->window < b->key->seq;
-    return b->key->variant.fp8_attention && b->low && !windowed &&
+    bool stays_wide = backward && b->key->variant.fp8_attention == ORR_LOW_FORWARD;
+    return b->key->variant.fp8_attention && !stays_wide && b->low && !windowed &&
            b->key->variant.attention == ORR_KERNEL_FLASH;
 }
 
 /* 4-bit recipes have 8-bit attention, as block-scaled ones have tensor-wide scales there. */
-static uint8_t core_dtype(const orr_builder *b) {
-    return !orr_low_attention(b)        ? b->wide_dtype
-           : b->gemm_dtype == ORR_MXFP8 ? (uint8_t)ORR_MXFP8
-                                        : (uint8_t)ORR_FP8;
+static uint8_t core_dtype(const orr_builder *b, orr_phase phase) {
+    return !orr_low_attention(b, phase != ORR_PHASE_FORWARD) ? b->wide_dtype
+           : b->gemm_dtype == ORR_MXFP8                      ? (uint8_t)ORR_MXFP8
+                                                             : (uint8_t)ORR_FP8;
 }
 
 /* q, k, v are quantised before the core, the output's gradient before its backward; the output and
@@ -81,9 +82,11 @@ static void add_core_casts(orr_builder *b) {
     uint64_t kv_heads = b->key->layer.attention.kind == ORR_ATTENTION_MLA ? z->heads : z->kv_heads;
     double qkv = (double)(z->n * (z->heads * z->d + kv_heads * (z->d + z->dv)));
     double out = (double)(z->n * z->heads * z->dv);
-    if (orr_low_attention(b)) {
+    if (orr_low_attention(b, false)) {
         orr_add_memory(b, ORR_PHASE_FORWARD, ORR_N_CORE, ORR_CLASS_ATTENTION, ORR_MEMOP_CAST,
                        BYTES * (qkv + out), 2);
+    }
+    if (orr_low_attention(b, true)) {
         orr_add_memory(b, ORR_PHASE_INPUT_GRAD, ORR_N_CORE, ORR_CLASS_ATTENTION, ORR_MEMOP_CAST,
                        BYTES * (qkv + out), 2);
     }
@@ -97,7 +100,7 @@ static void push_fused(orr_builder *b, orr_phase phase) {
     uint32_t heads = (uint32_t)b->size.heads, kv_heads = (uint32_t)b->size.kv_heads;
     orr_op op = {.kind = ORR_OP_ATTENTION,
                  .class = ORR_CLASS_ATTENTION,
-                 .dtype = core_dtype(b),
+                 .dtype = core_dtype(b, phase),
                  .causal = a->causal,
                  .name = ORR_N_CORE};
     op.shape.attention.batch = b->key->mbs;

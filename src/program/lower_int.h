@@ -116,7 +116,7 @@ void orr_add_adapter(orr_builder *b, uint32_t target, orr_adapter_kind kind, orr
 bool orr_adapts(const orr_builder *b, uint32_t target);
 /* Whether the core runs in 8 bits: fused, of a low-precision plan that asks for it, without a
  * window, for which libraries have no such kernel. */
-bool orr_low_attention(const orr_builder *b);
+bool orr_low_attention(const orr_builder *b, bool backward);
 
 /* Memory-bound work in a lane. */
 void orr_add_memory(orr_builder *b, orr_phase phase, uint16_t name, orr_class class,

@@ -99,7 +99,7 @@ static void keep_head_norms(orr_builder *b, views *v) {
 /* Bytes of q, k or v as the core's backward needs them: 8 bits with one scale; with scales of 32
  * elements, once by rows and once by columns. */
 static uint64_t core_bytes(const orr_builder *b, uint64_t elements) {
-    if (!orr_low_attention(b)) {
+    if (!orr_low_attention(b, true)) {
         return 2 * elements;
     }
     return b->gemm_dtype == ORR_MXFP8 ? 2 * orr_low_bytes(b, elements) : elements;
@@ -118,7 +118,7 @@ static void keep_fused(orr_builder *b) {
         orr_keep(b, ORR_N_CORE, ORR_N_T_COPY, 2 * z->n * widths, WHOLE, 0);
     }
     /* 8-bit outputs are kept as they are with delayed scales; else the kernel writes 16 bits */
-    bool delayed = orr_low_attention(b) && b->key->numeric.precision == ORR_PRECISION_FP8;
+    bool delayed = orr_low_attention(b, true) && b->key->numeric.precision == ORR_PRECISION_FP8;
     orr_keep(b, ORR_N_CORE, ORR_N_T_OUT, (delayed ? 1 : 2) * z->n * z->heads * z->dv, LAYER | CORE,
              0);
     if (b->key->split.cp > 1 && b->key->split.cp_kind == ORR_CP_A2A) {

@@ -68,6 +68,8 @@ typedef enum orr_dispatch {
     ORR_DISPATCH_SYNC_FREE_3
 } orr_dispatch;
 
+enum { ORR_LOW_FORWARD = 2 }; /* of fp8_attention below */
+
 /* Which variant of each op runs: part of every object's key. Plain, zero-padded. */
 typedef struct orr_variant {
     uint8_t attention;        /* orr_attention_kernel */
@@ -96,7 +98,8 @@ typedef struct orr_variant {
     uint8_t fused_casts;     /* quantising is part of the kernel that makes the values */
     uint8_t expert_tp_by_width; /* expert TP cuts rows: a pass puts the pieces side by side */
     uint8_t eager_expert_bias;  /* biases of experts' outputs are weighed and added in fp32 */
-    uint8_t fp8_attention;  /* of a plan: fused attention runs in the 8-bit format of its recipe */
+    uint8_t fp8_attention;  /* of a plan: fused attention runs in the 8-bit format of its recipe; 2:
+                               its backward in 16 bits */
     uint8_t scattered_sums; /* gathers of expert rows whose gradients are added one by one */
 } orr_variant;
 

@@ -273,6 +273,29 @@ static void attention_in_fp8_is_a_key(void **state) {
     }
 }
 
+/* Transformer Engine's backward stays in 16 bits by its environment alone. */
+static void attention_goes_back_in_16_bits(void **state) {
+    (void)state;
+    static const char LOW[] = "--fp8-format hybrid --fp8-dot-product-attention";
+    static const struct {
+        const char *before, *arguments;
+        bool wide;
+    } rows[] = {{"export NVTE_FP8_DPA_BWD=0\n", LOW, true},
+                {"NVTE_FP8_DPA_BWD=0\nexport NVTE_FP8_DPA_BWD\n", LOW, true},
+                {"export NVTE_FP8_DPA_BWD=1\n", LOW, false},
+                {"", LOW, false},
+                {"export NVTE_FP8_DPA_BWD=0\n", "--fp8-format hybrid", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        orr_arena *arena = orr_arena_new();
+        orr_import import =
+            import_of(arena, "t.sh",
+                      orr_arena_format(arena, "%s" BASE "%s\n", rows[i].before, rows[i].arguments));
+        const orr_tree *value = orr_tree_get(import.keys, "fp8_attention_backward");
+        assert_int_equal(value != NULL && !orr_tree_bool(value, true), rows[i].wide);
+        orr_arena_free(arena);
+    }
+}
+
 static void virtual_stages_come_from_either_argument(void **state) {
     (void)state;
     static const struct {
@@ -658,6 +681,7 @@ int main(void) {
         cmocka_unit_test(recompute_follows_its_three_arguments),
         cmocka_unit_test(numbers_follow_their_flags),
         cmocka_unit_test(attention_in_fp8_is_a_key),
+        cmocka_unit_test(attention_goes_back_in_16_bits),
         cmocka_unit_test(virtual_stages_come_from_either_argument),
         cmocka_unit_test(the_last_of_repeated_arguments_holds),
         cmocka_unit_test(unknown_arguments_are_listed),

@@ -488,6 +488,26 @@ static void attention_runs_in_eight_bits(void **state) {
     }
 }
 
+/* A backward in 16 bits: nothing is quantised for it, and q, k, v are kept as they were. */
+static void attention_goes_back_in_sixteen_bits(void **state) {
+    (void)state;
+    fixture f;
+    fixture_init(&f, fixture_layer(4096, 32, 8, 14336), 2, 128256);
+    orr_plan *plan = &f.resolved.plan;
+    plan->variant.fp8_attention = ORR_LOW_FORWARD;
+    plan->numeric.precision = ORR_PRECISION_FP8;
+    lowered l = lower_layer(plan, &f.kind[0]);
+    for (int phase = 0; phase < 2; phase++) {
+        const orr_op *core = find_op(l.object, (orr_phase)phase, ORR_OP_ATTENTION, "attn.core");
+        const orr_op *cast = find_op(l.object, (orr_phase)phase, ORR_OP_MEMORY, "attn.core");
+        assert_int_equal(core->dtype, phase == 0 ? ORR_FP8 : ORR_BF16);
+        assert_true((cast != NULL) == (phase == 0));
+    }
+    assert_int_equal(kept_by(l.object, "q"), 2 * 4096 * 4096);
+    assert_int_equal(kept_by(l.object, "out"), 2 * 4096 * 4096);
+    orr_arena_free(l.arena);
+}
+
 static void sharded_parameters_are_gathered(void **state) {
     (void)state;
     fixture f;
@@ -605,6 +625,7 @@ int main(void) {
         cmocka_unit_test(weight_gradients_start_with_input_gradients),
         cmocka_unit_test(low_precision_quantises),
         cmocka_unit_test(attention_runs_in_eight_bits),
+        cmocka_unit_test(attention_goes_back_in_sixteen_bits),
         cmocka_unit_test(sharded_parameters_are_gathered),
         cmocka_unit_test(head_reduces_three_values_a_token),
         cmocka_unit_test(parallel_blocks_share),

@@ -134,6 +134,7 @@ static const struct {
     {DENSE "gpus: 16\nprecision: fp8_cs\n", "fp8_attention: on", "-O"},
     {DENSE "gpus: 16\nprecision: fp8\n", "fp8_attention: on", "-O"},
     {B200 "gpus: 16\nprecision: fp8_mx\n", "fp8_attention: on", "O"},
+    {DENSE "gpus: 16\nprecision: fp8\nfp8_attention: on\n", "fp8_attention_backward: off", "+O"},
     {B200 "gpus: 16\nprecision: nvfp4\n", "fp8_attention: on", "-O"},
     /* recompute and offload */
     {DENSE "gpus: 16\n", "recompute: full", "-"},
