@@ -103,18 +103,29 @@ static orr_status launch(orr_job *job, const orr_cost_args *args, const orr_cost
     return ORR_OK;
 }
 
+/* What products of whole rows in 16 bits have no place for. */
+static orr_status check_unfused(const orr_cost_args *args, orr_dtype dtype,
+                                const orr_software *software, orr_err *err) {
+    orr_status status = ORR_OK;
+    if (args->lengths != NULL || args->library != NULL) {
+        status = orr_fail(err, ORR_E_CONFLICT,
+                          "unfused attention takes no --%s: its products are of whole rows",
+                          args->lengths != NULL ? "lengths" : "library");
+    } else if (orr_dtype_bytes(dtype) != 2) {
+        status = orr_fail(err, ORR_E_CONFLICT, "unfused attention runs in bf16 or fp16, not in %s",
+                          orr_dtype_name(dtype));
+    }
+    if (status != ORR_OK && !args->unfused_stated) {
+        orr_hint(err, "profile %s does not fuse attention; --no-unfused prices a fused kernel",
+                 software->name);
+    }
+    return status;
+}
+
 orr_status orr_cost_unfused(orr_job *job, const orr_cost_args *args, const orr_cost_table *table,
                             orr_dtype dtype, const orr_software *software, orr_err *err) {
     double batch = 1;
-    if (args->lengths != NULL || args->library != NULL) {
-        return orr_fail(err, ORR_E_CONFLICT,
-                        "unfused attention takes no --%s: its products are of whole rows",
-                        args->lengths != NULL ? "lengths" : "library");
-    }
-    if (orr_dtype_bytes(dtype) != 2) {
-        return orr_fail(err, ORR_E_CONFLICT, "unfused attention runs in bf16 or fp16, not in %s",
-                        orr_dtype_name(dtype));
-    }
+    ORR_TRY(check_unfused(args, dtype, software, err));
     ORR_TRY(orr_cost_batch(args, &batch, err));
     double keys = args->seq_kv > 0 ? args->seq_kv : args->seq_q;
     static const double MOST_BYTES = 35; /* a score */
