@@ -298,3 +298,9 @@ orr_group orr_cluster_group(const orr_cluster *cluster, uint32_t size, uint32_t 
     group.off_rails = group.domains > 1 && !even;
     return group;
 }
+
+uint32_t orr_group_fewest(orr_group group) {
+    uint64_t others = (uint64_t)group.inner * (orr_max_u32(1, group.domains) - 1);
+    return others < group.size ? orr_min_u32(group.inner, group.size - (uint32_t)others)
+                               : group.inner;
+}

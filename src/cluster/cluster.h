@@ -77,5 +77,7 @@ typedef struct orr_group {
     uint32_t off_rails; /* 1: members sit at other places in other domains, no rail joins them */
 } orr_group;
 orr_group orr_cluster_group(const orr_cluster *cluster, uint32_t size, uint32_t stride);
+/* Ranks in the domain that has fewest of the group: the last one takes what the others leave. */
+uint32_t orr_group_fewest(orr_group group);
 
 #endif

@@ -17,7 +17,7 @@ double orr_message_time_s(const orr_message *message, double wire_bytes) {
  * NICs share the crossing. */
 double orr_rails_ring_s(const orr_rails *rails, double bytes, bool all_reduce) {
     double rounds = all_reduce ? 2 : 1; /* reduce-scatter, then all-gather */
-    double nic = rails->nic_Bps * rails->inner;
+    double nic = rails->site_Bps;
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     if (rails->stall_ranks > 0) {
         bus_Bps /= 1 + rails->ranks / rails->stall_ranks;
@@ -35,7 +35,7 @@ static const double TREE_BUS_FRAC = 0.85; /* NCCL, src/graph/tuning.cc */
 static double tree_s(const orr_rails *rails, double bytes, double inside_s, double inside_Bps) {
     static const double HOP_FACTOR = 1.5;
     double ends = 2 * (rails->ranks - 1) / rails->ranks; /* of the bus, when data crosses once */
-    double nic = rails->nic_Bps * rails->inner * (rails->domains <= 2 ? ends : 1) * TREE_BUS_FRAC;
+    double nic = rails->site_Bps * (rails->domains <= 2 ? ends : 1) * TREE_BUS_FRAC;
     double bus_Bps = rails->inner > 1 ? orr_min_f64(inside_Bps, nic) : nic;
     double depth = orr_ceil_log2_u64((uint64_t)rails->domains);
     double level = rails->tree_hop_s > 0 ? rails->tree_hop_s : HOP_FACTOR * rails->hop_s;
@@ -60,7 +60,7 @@ double orr_rails_nvls_tree_s(const orr_rails *rails, double bytes) {
 double orr_rails_sharp_s(const orr_rails *rails, double bytes) {
     static const double LEVELS = 2; /* leaf and spine */
     double wire = 2 * (rails->ranks - 1) / rails->ranks * bytes;
-    double nic = rails->nic_Bps * rails->inner * wire / bytes;
+    double nic = rails->site_Bps * wire / bytes;
     double bus_Bps = rails->inner > 1 ? orr_min_f64(rails->inner_Bps, nic) : nic;
     double hops = 2 * LEVELS * rails->hop_s + 2 * (rails->inner - 1) * rails->peer_hop_s;
     return rails->base_s + hops + wire / bus_Bps;

@@ -232,6 +232,7 @@ typedef struct orr_rails {
     double ranks, inner, domains;
     double inner_Bps; /* bus bandwidth inside a domain, of rings */
     double nic_Bps;   /* attained, per rank, one direction */
+    double site_Bps;  /* of all NICs of the group in the domain that has fewest */
     double base_s, hop_s, peer_hop_s;
     double tree_hop_s;  /* a level of a tree; 0: 1.5 x hop_s */
     double stall_ranks; /* ring length at which stalls halve the bandwidth; 0: none */

@@ -123,6 +123,7 @@ orr_rails orr_policy_rails(const orr_cost_table *table, orr_collective kind, orr
                        .peer_hop_s = fabric->peer_hop_s * sweep->start_factor,
                        .tree_hop_s = fabric->tree_hop_s * sweep->start_factor,
                        .stall_ranks = fabric->ring_ranks};
+    rails.site_Bps = rails.nic_Bps * orr_group_fewest(group);
     if (group.inner > 1) {
         orr_message inner = orr_curve_at(&table->curve[kind], group.inner);
         rails.inner_Bps = inner.Bps * table->inside[kind].rate_factor;

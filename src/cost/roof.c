@@ -31,7 +31,7 @@ double orr_collective_roof_s(const orr_cost_table *table, orr_collective kind, d
     }
     double line_Bps = orr_policy_line_Bps(table, group), bus = orr_bus_factor(kind, group.size);
     double links = links_Bps(table->accelerator, kind, group.inner);
-    double site_Bps = line_Bps * group.inner; /* NICs of the group in one domain */
+    double site_Bps = line_Bps * orr_group_fewest(group); /* NICs of the group in one domain */
     double over_links = group.inner > 1 ? bus * bytes / links : 0;
     double over_nics = bus * bytes / site_Bps;
     switch (algorithm) {

@@ -217,6 +217,7 @@ static void rails_follow_the_nics(void **state) {
                        .domains = 8,
                        .inner_Bps = 450e9,
                        .nic_Bps = 48e9,
+                       .site_Bps = 8 * 48e9,
                        .base_s = 20e-6,
                        .hop_s = 12e-6,
                        .peer_hop_s = 2e-6};
@@ -243,7 +244,7 @@ static void rails_follow_the_nics(void **state) {
 static void aggregated_trees_take_few_steps(void **state) {
     (void)state;
     orr_rails rails = {
-        .ranks = 64, .inner = 1, .domains = 64, .nic_Bps = 48e9, .base_s = 20e-6, .hop_s = 14e-6};
+        .ranks = 64, .inner = 1, .domains = 64, .nic_Bps = 48e9, .site_Bps = 48e9, .base_s = 20e-6, .hop_s = 14e-6};
     /* six steps, a 3.5th of a hop each, and 2.8 us a rank */
     double nothing = orr_rails_pat_s(&rails, 0);
     assert_true(fabs(nothing - (20e-6 + 6 * 14e-6 / 3.5 + 64 * 2.8e-6)) < 1e-12);
@@ -261,6 +262,7 @@ static void switches_stand_in_for_chains(void **state) {
                        .domains = 2,
                        .inner_Bps = 700e9,
                        .nic_Bps = 42e9,
+                       .site_Bps = 72 * 42e9,
                        .base_s = 20e-6,
                        .hop_s = 12e-6,
                        .peer_hop_s = 2e-6,
@@ -275,6 +277,7 @@ static void switches_stand_in_for_chains(void **state) {
                         .inner = 8,
                         .domains = 2,
                         .nic_Bps = 37.5e9,
+                        .site_Bps = 8 * 37.5e9,
                         .base_s = 72e-6,
                         .switch_Bps = 500e9};
     bus = 2 * 15. / 16 * 16e9 / orr_rails_nvls_tree_s(&rails, 16e9);
