@@ -41,19 +41,30 @@ orr_attention_shape orr_attention_piece(const orr_attention_shape *shape, uint32
     return out;
 }
 
+/* The same without a copy where nothing is packed. */
+static const orr_attention_shape *piece_at(const orr_attention_shape *shape, uint32_t index,
+                                           orr_attention_shape *room) {
+    if (shape->packed == NULL) {
+        return shape;
+    }
+    *room = orr_attention_piece(shape, index);
+    return room;
+}
+
 double orr_attention_bytes(const orr_attention_shape *shape) {
     static const double ELEMENT_BYTES = 2;
     /* q, k, v in, the output out; a backward reads those and the output's gradient, and writes
      * three */
     double passes = shape->backward ? 2 : 1, sum = 0;
+    orr_attention_shape room;
     for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
-        orr_attention_shape one = orr_attention_piece(shape, i);
-        double keys = one.seq_kv;
-        if (one.window > 0) {
-            keys = orr_min_f64(keys, one.seq_q + (one.causal ? 1 : 2) * one.window);
+        const orr_attention_shape *one = piece_at(shape, i, &room);
+        double keys = one->seq_kv;
+        if (one->window > 0) {
+            keys = orr_min_f64(keys, one->seq_q + (one->causal ? 1 : 2) * one->window);
         }
-        sum += passes * ELEMENT_BYTES * (one.head_dim + one.v_dim) * one.batch *
-               (one.seq_q * one.heads + keys * one.kv_heads);
+        sum += passes * ELEMENT_BYTES * (one->head_dim + one->v_dim) * one->batch *
+               (one->seq_q * one->heads + keys * one->kv_heads);
     }
     return sum;
 }
@@ -99,13 +110,14 @@ static double waves_of(double tiles, double units) {
 double orr_attention_time_s(const orr_attention_constants *c, const orr_machine *machine,
                             const orr_attention_shape *shape) {
     double tiles = 0, work_s = 0, longest_s = 0;
+    orr_attention_shape room;
     for (uint32_t i = 0; i < orr_attention_pieces(shape); i++) {
-        orr_attention_shape one = orr_attention_piece(shape, i);
-        double own = one.batch * one.heads * ceil(one.seq_q / TILE_ROWS);
-        if (!(own > 0 && one.seq_kv > 0)) {
+        const orr_attention_shape *one = piece_at(shape, i, &room);
+        double own = one->batch * one->heads * ceil(one->seq_q / TILE_ROWS);
+        if (!(own > 0 && one->seq_kv > 0)) {
             return 0;
         }
-        double each_s = tile_s(c, machine, &one);
+        double each_s = tile_s(c, machine, one);
         tiles += own;
         work_s += own * each_s;
         longest_s = orr_max_f64(longest_s, waves_of(own, machine->units) * each_s);
