@@ -279,6 +279,20 @@ static void groups_lie_where_their_stride_puts_them(void **state) {
     }
 }
 
+static void the_last_domain_takes_what_the_others_leave(void **state) {
+    static const struct {
+        uint32_t size, stride, fewest;
+    } known[] = {{16, 1, 8}, {12, 1, 4}, {9, 1, 1}, {6, 1, 6}, {6, 2, 2}, {8, 8, 1}, {1, 1, 1}};
+    orr_err err = {0};
+    orr_cluster *c = NULL;
+    assert_int_equal(orr_cluster_usual(*state, accelerator(*state, "h100"), 64, 0, NULL, &c, &err),
+                     ORR_OK);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        orr_group g = orr_cluster_group(c, known[i].size, known[i].stride);
+        assert_int_equal(orr_group_fewest(g), known[i].fewest);
+    }
+}
+
 static void catalog_clusters_and_fabrics_are_whole(void **state) {
     const orr_tree *names = orr_cluster_catalog(*state);
     assert_true(orr_tree_size(names) >= 10);
@@ -667,6 +681,7 @@ int main(void) {
         TEST(usual_clusters_have_names),
         TEST(wide_domains_are_filled_evenly),
         TEST(groups_lie_where_their_stride_puts_them),
+        TEST(the_last_domain_takes_what_the_others_leave),
         TEST(catalog_clusters_and_fabrics_are_whole),
         TEST(other_tuners_cluster_files_are_read_as_they_are),
         TEST(bad_clusters_are_refused),
