@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "calibrate/calibrate_int.h"
+#include "calibrate/thin.h"
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 9 };
 static const double TRAINING_WEIGHT = 1.5;
@@ -71,6 +71,7 @@ static const orr_parameter EXPERTS_PARAMETERS[] = {
     EXPERTS("token_s", token_s, 1e-10, 1e-13, 1e-6),
     EXPERTS("wave", wave, 0.3, 1e-3, 20),
 };
+enum { EXPERTS_COUNT = sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS };
 static const orr_parameter EXCHANGE_PARAMETERS[] = {
     EXCHANGE("start_s", start_s, 5e-5, 1e-6, 1e-2),
     EXCHANGE("rank_s", rank_s, 5e-7, 1e-10, 1e-4),
@@ -129,12 +130,6 @@ static void add_experts(orr_bins *bins, orr_kernel_class class, const orr_kernel
     orr_experts_place(&shape, sample->head.place);
 }
 
-typedef struct experts_fit {
-    orr_machine machine;
-    orr_experts_constants constants;
-    orr_fit_task task;
-} experts_fit;
-
 static bool is_fitted(const orr_bin *bin) {
     return bin->accelerator != NULL && bin->count >= LEAST_ROWS;
 }
@@ -145,7 +140,7 @@ static bool is_kin(const orr_bin *bin, const orr_bin *other) {
            strcmp(other->kernel, bin->kernel) == 0 && strcmp(other->scheme, bin->scheme) == 0;
 }
 
-static void find_kin(const orr_bins *bins, experts_fit *fit, uint32_t own) {
+static void find_kin(const orr_bins *bins, orr_bin_fit *fit, uint32_t own) {
     size_t count = 0;
     for (uint32_t i = 0; i < bins->count; i++) {
         count += is_kin(&bins->bin[own], &bins->bin[i]) ? bins->bin[i].count : 0;
@@ -155,7 +150,7 @@ static void find_kin(const orr_bins *bins, experts_fit *fit, uint32_t own) {
     for (uint32_t i = 0; i < bins->count; i++) {
         for (uint32_t j = 0; is_kin(&bins->bin[own], &bins->bin[i]) && j < bins->bin[i].count;
              j++) {
-            kin[count] = orr_robust_remainder(&fit[i].task, &fit[i].constants, j);
+            kin[count] = orr_robust_remainder(&fit[i].task, fit[i].constants, j);
             kin[count++].weight *= KIN_WEIGHT;
         }
     }
@@ -164,32 +159,32 @@ static void find_kin(const orr_bins *bins, experts_fit *fit, uint32_t own) {
 }
 
 static void fit_experts(orr_bins *bins, const orr_surface_plan *surface, orr_tree *fits) {
-    experts_fit *fit = ORR_NEW_ARRAY(bins->arena, experts_fit, bins->count + 1);
+    orr_bin_fit *fit = ORR_NEW_ARRAY(bins->arena, orr_bin_fit, bins->count + 1);
+    orr_machine *machine = ORR_NEW_ARRAY(bins->arena, orr_machine, bins->count + 1);
     for (uint32_t i = 0; i < bins->count; i++) {
         const orr_bin *bin = &bins->bin[i];
         if (is_fitted(bin)) {
-            fit[i].machine =
-                orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
-            fit[i].task = (orr_fit_task){.parameter = EXPERTS_PARAMETERS,
-                                         .parameter_count =
-                                             sizeof EXPERTS_PARAMETERS / sizeof *EXPERTS_PARAMETERS,
-                                         .constants_bytes = sizeof fit[i].constants,
+            memcpy(fit[i].parameter, EXPERTS_PARAMETERS, sizeof EXPERTS_PARAMETERS);
+            machine[i] = orr_scheme_machine(bin->accelerator, bin->scheme, (orr_dtype)bin->flag);
+            fit[i].constants = ORR_NEW(bins->arena, orr_experts_constants);
+            fit[i].task = (orr_fit_task){.parameter = fit[i].parameter,
+                                         .parameter_count = EXPERTS_COUNT,
+                                         .constants_bytes = sizeof(orr_experts_constants),
                                          .sample = bin->sample,
                                          .sample_bytes = sizeof(experts_sample),
                                          .count = bin->count,
                                          .model = experts_model,
                                          .go_on = orr_bins_go_on,
                                          .watcher = bins,
-                                         .user = &fit[i].machine,
+                                         .user = &machine[i],
                                          .surface = surface};
-            (void)orr_robust_fit_most(&fit[i].task, MOST_SAMPLES, &fit[i].constants);
         }
     }
+    orr_fit_with_relatives(bins, fit, MOST_SAMPLES);
     for (uint32_t i = 0; i < bins->count; i++) {
         if (is_fitted(&bins->bin[i])) {
             find_kin(bins, fit, i);
-            put_bin(bins->arena, &bins->bin[i], &fit[i].task, &fit[i].constants, &fit[i].machine,
-                    fits);
+            put_bin(bins->arena, &bins->bin[i], &fit[i].task, fit[i].constants, &machine[i], fits);
         }
     }
 }

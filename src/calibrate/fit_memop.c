@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "calibrate/calibrate_int.h"
+#include "calibrate/thin.h"
 
 enum { MOST_SAMPLES = 3000, FOLDS = 3, LEAST_ROWS = 8 };
 static const double TRAINING_WEIGHT = 1.5;
@@ -37,30 +37,47 @@ static double memop_model(const void *constants, const void *sample, const void 
                              s->bytes, s->rows);
 }
 
-static void fit_bin(orr_bins *bins, const orr_bin *bin, orr_tree *fits) {
+static void put_bin(orr_bins *bins, const orr_bin *bin, const orr_fit_task *task,
+                    const void *constants, const orr_machine *machine, orr_tree *fits) {
     orr_arena *arena = bins->arena;
-    orr_machine machine = orr_machine_of(bin->accelerator, ORR_BF16);
-    orr_fit_task task = {.parameter = PARAMETERS,
-                         .parameter_count = sizeof PARAMETERS / sizeof *PARAMETERS,
-                         .constants_bytes = sizeof(orr_stream_constants),
-                         .sample = bin->sample,
-                         .sample_bytes = sizeof(memop_sample),
-                         .count = bin->count,
-                         .model = memop_model,
-                         .go_on = orr_bins_go_on,
-                         .watcher = bins,
-                         .user = &machine,
-                         .surface = &SURFACE};
-    orr_stream_constants best = {0};
-    (void)orr_robust_fit_most(&task, MOST_SAMPLES, &best);
     orr_validated validated;
-    orr_robust_validate(arena, &task, MOST_SAMPLES, FOLDS, &best, &validated);
-    orr_tree *record = orr_put_head(arena, bin, &machine, &validated);
+    orr_robust_validate(arena, task, MOST_SAMPLES, FOLDS, constants, &validated);
+    orr_tree *record = orr_put_head(arena, bin, machine, &validated);
     orr_tree_put_text(arena, record, "kernel", bin->kernel);
-    orr_put_parameters(arena, record, &task, &best);
-    orr_put_surface(arena, record, &task, &best);
+    orr_put_parameters(arena, record, task, constants);
+    orr_put_surface(arena, record, task, constants);
     orr_put_spread(arena, record, &validated);
     orr_tree_push(arena, fits, record);
+}
+
+static void fit_all(orr_bins *bins, orr_tree *fits) {
+    orr_bin_fit *fit = ORR_NEW_ARRAY(bins->arena, orr_bin_fit, bins->count + 1);
+    orr_machine *machine = ORR_NEW_ARRAY(bins->arena, orr_machine, bins->count + 1);
+    for (uint32_t i = 0; i < bins->count; i++) {
+        const orr_bin *bin = &bins->bin[i];
+        if (bin->accelerator != NULL && bin->count >= LEAST_ROWS) {
+            memcpy(fit[i].parameter, PARAMETERS, sizeof PARAMETERS);
+            machine[i] = orr_machine_of(bin->accelerator, ORR_BF16);
+            fit[i].constants = ORR_NEW(bins->arena, orr_stream_constants);
+            fit[i].task = (orr_fit_task){.parameter = fit[i].parameter,
+                                         .parameter_count = sizeof PARAMETERS / sizeof *PARAMETERS,
+                                         .constants_bytes = sizeof(orr_stream_constants),
+                                         .sample = bin->sample,
+                                         .sample_bytes = sizeof(memop_sample),
+                                         .count = bin->count,
+                                         .model = memop_model,
+                                         .go_on = orr_bins_go_on,
+                                         .watcher = bins,
+                                         .user = &machine[i],
+                                         .surface = &SURFACE};
+        }
+    }
+    orr_fit_with_relatives(bins, fit, MOST_SAMPLES);
+    for (uint32_t i = 0; i < bins->count; i++) {
+        if (fit[i].task.count > 0) {
+            put_bin(bins, &bins->bin[i], &fit[i].task, fit[i].constants, &machine[i], fits);
+        }
+    }
 }
 
 static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row *row) {
@@ -81,5 +98,7 @@ static void add_row(orr_bins *bins, orr_kernel_class class, const orr_kernel_row
     orr_stream_place(sample->bytes, sample->rows, sample->head.place);
 }
 
-const orr_fit_class orr_fit_memops = {
-    .sample_bytes = sizeof(memop_sample), .least_rows = LEAST_ROWS, .add = add_row, .fit = fit_bin};
+const orr_fit_class orr_fit_memops = {.sample_bytes = sizeof(memop_sample),
+                                      .least_rows = LEAST_ROWS,
+                                      .add = add_row,
+                                      .fit_all = fit_all};

@@ -79,7 +79,7 @@ void orr_surface_fit(orr_arena *arena, const orr_surface_plan *plan,
     for (size_t i = 0; i < count; i++) {
         left[i] = residual[i];
     }
-    for (uint32_t l = 0; l < ORR_SURFACE_LEVELS; l++) {
+    for (uint32_t l = 0; l < ORR_SURFACE_LEVELS && plan->step[l][0] > 0; l++) {
         orr_surface_level *level = &out->level[out->levels];
         size_level(level, plan, l, place, count);
         size_t cells = cells_of(level, plan->dims);

@@ -7,7 +7,8 @@
 /* What a class gives its surfaces. */
 typedef struct orr_surface_plan {
     uint32_t dims;
-    double step[ORR_SURFACE_LEVELS][ORR_SURFACE_DIMS]; /* octaves between cells, whole numbers */
+    /* octaves between cells, whole numbers; 0: no such level, nor further ones */
+    double step[ORR_SURFACE_LEVELS][ORR_SURFACE_DIMS];
     double pull[ORR_SURFACE_LEVELS]; /* rows that speak for no correction, in every cell */
     uint32_t least_rows;
 } orr_surface_plan;

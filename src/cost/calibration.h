@@ -120,6 +120,7 @@ typedef struct orr_transfer {
     double gemm_stranger_frac; /* of one by another architecture's */
     /* Of other classes; what differs adds up, and the fit with the least is taken. */
     double device_frac, arch_frac, kernel_frac, scheme_frac, direction_frac, mask_frac, width_frac;
+    double batch_frac; /* of plain products for grouped ones */
     /* Of an all-to-all's price where kernels send a token once a rank. */
     double exchange_frac, exchange_few_frac;
 } orr_transfer;

@@ -350,6 +350,7 @@ static const orr_field TRANSFER_FIELDS[] = {
     ADDS("direction", direction_frac, "Forward for backward, or the reverse."),
     ADDS("width", width_frac, "Head dimensions that the fit had no rows of."),
     ADDS("mask", mask_frac, "Causal for full attention, or the reverse."),
+    ADDS("batch", batch_frac, "Plain products for grouped ones."),
     ADDS("exchange", exchange_frac, "An all-to-all for kernels that send a token once a rank."),
     ADDS("exchange_few", exchange_few_frac, "The same where tokens choose fewer than 4 experts."),
 };

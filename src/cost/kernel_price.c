@@ -139,6 +139,30 @@ static bool price_gemm(orr_kernel_pricer *pricer, const orr_accelerator *a,
     return settle(&sum, &relatives, time, relerr);
 }
 
+/* A grouped product as a batch of plain ones, those that rows reach. */
+static bool price_batch(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                        const orr_kernel_row *row, double *time) {
+    orr_kernel_row batch = *row;
+    double rows = row->shape.gemm.m * row->shape.gemm.batch, relerr = 0;
+    batch.shape.gemm.m = orr_max_f64(1, row->shape.gemm.m);
+    batch.shape.gemm.batch = rows / batch.shape.gemm.m;
+    return price_gemm(pricer, a, &batch, time, &relerr);
+}
+
+/* Relatives' fits are often another library's, or another architecture's: what the device does with
+ * plain products counts beside them, each by its doubt. */
+static void join_batch(orr_kernel_pricer *pricer, const orr_accelerator *a,
+                       const orr_kernel_row *row, orr_relatives *relatives, mean *sum) {
+    double batch_s = 0, batch_frac = pricer->now->transfer.batch_frac;
+    if (!(relatives->apart_frac > 0 && batch_frac > 0) || !price_batch(pricer, a, row, &batch_s)) {
+        return;
+    }
+    double apart = 1 / root_sum(1 / relatives->apart_frac, 1 / batch_frac);
+    double share = apart * apart / (batch_frac * batch_frac);
+    sum->log_time += share * (log(batch_s) - sum->log_time);
+    relatives->apart_frac = apart;
+}
+
 static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
                           const orr_accelerator *a, const orr_kernel_row *row, double *time,
                           double *relerr) {
@@ -158,6 +182,9 @@ static bool price_experts(orr_kernel_pricer *pricer, orr_kernel_class class,
         orr_experts_constants c =
             orr_experts_borrow(&pricer->now->transfer, fit, a, machine.peak_flops);
         add(&sum, &relatives, i, &fit->fit, place, orr_experts_time_s(&c, &machine, &shape), row);
+    }
+    if (class == ORR_KERNELS_GROUPED_GEMM && relatives.count > 0) {
+        join_batch(pricer, a, row, &relatives, &sum);
     }
     return settle(&sum, &relatives, time, relerr);
 }

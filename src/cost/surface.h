@@ -15,7 +15,7 @@
 
 enum {
     ORR_SURFACE_DIMS = 5,
-    ORR_SURFACE_LEVELS = 3,
+    ORR_SURFACE_LEVELS = 4,
     ORR_SURFACE_MOST_CELLS = 1 << 18,
     ORR_SURFACE_UNIT = 500 /* cells are written as whole numbers of 1/500 */
 };
