@@ -11,8 +11,8 @@
 enum { FIRST_SAMPLES = 1200, MOST_SAMPLES = 3000, FOLD_SAMPLES = 1500, FOLDS = 5 };
 static const double TRAINING_WEIGHT = 1.5; /* what a projection prices are large products */
 static const orr_surface_plan SURFACE = {.dims = 3, /* m n k */
-                                         .step = {{4, 4, 4}, {2, 2, 2}, {1, 1, 1}},
-                                         .pull = {1, 1, 1},
+                                         .step = {{4, 4, 4}, {2, 2, 2}, {8, 1, 1}, {1, 1, 1}},
+                                         .pull = {1, 1, 0.3, 1},
                                          .least_rows = 200};
 
 typedef struct gemm_sample {

@@ -81,6 +81,29 @@ static void a_level_holds_what_a_whole_series_shares(void **state) {
     assert_true(near(orr_surface_log(&surface, beside), 0, 0.15));
 }
 
+/* Levels end where a plan has no step; up to four count, each by what those before leave. */
+static void a_plan_says_how_many_levels(void **state) {
+    (void)state;
+    orr_surface_plan plan = {
+        .dims = 1, .step = {{8}, {4}, {2}, {1}}, .pull = {1, 1, 1, 0.1}, .least_rows = 1};
+    enum { COUNT = 32 };
+    double place[COUNT][ORR_SURFACE_DIMS] = {{0}}, residual[COUNT], weight[COUNT];
+    for (int i = 0; i < COUNT; i++) { /* every other octave is slow: the finest alone tells */
+        place[i][0] = i % 16;
+        residual[i] = i % 2 == 0 ? 0.4 : -0.4;
+        weight[i] = 1;
+    }
+    orr_surface fine, coarse;
+    const double(*at)[ORR_SURFACE_DIMS] = (const double(*)[ORR_SURFACE_DIMS])place;
+    orr_surface_fit(arena, &plan, at, residual, weight, COUNT, &fine);
+    plan.step[3][0] = 0;
+    orr_surface_fit(arena, &plan, at, residual, weight, COUNT, &coarse);
+    assert_int_equal(fine.levels, 4);
+    assert_int_equal(coarse.levels, 3);
+    assert_true(near(orr_surface_log(&fine, place[6]), 0.4, 0.1));
+    assert_true(orr_surface_log(&coarse, place[6]) < 0.35);
+}
+
 static void text_comes_back(void **state) {
     (void)state;
     enum { COUNT = 300 };
@@ -135,6 +158,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_fit_recovers_what_is_smooth, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(a_level_holds_what_a_whole_series_shares, open_arena,
                                         close_arena),
+        cmocka_unit_test_setup_teardown(a_plan_says_how_many_levels, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(text_comes_back, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, open_arena, close_arena),
     };
