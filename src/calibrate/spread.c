@@ -3,8 +3,8 @@
  * Some places of the space of shapes are harder than others: short kernels, odd widths, tiles that
  * a library chooses oddly. A table of the logarithm of the error over a few octaves, pulled towards
  * nothing by the weight of PULL rows, says so; then the error of a size class is that which bounds
- * nine tenths of its rows, each by its place. Rows of one block are hardly more than one row: with
- * few blocks the ninth tenth is known badly, and one standard error of it is added. */
+ * nine tenths of its rows, each by its place. The k-th of n values bounds the next with k / (n + 1);
+ * rows of one block are hardly more than one row, so n counts blocks. */
 #include "calibrate/spread.h"
 
 #include <math.h>
@@ -16,8 +16,6 @@
 static const double T90_OF_SD = 1.645;
 /* Mean of ln |x| below ln of the mean of |x|, for a normal x. */
 static const double LOG_OF_MEAN = 0.409;
-/* A ninth tenth of |x| among n values has that standard error by its value and the root of n. */
-static const double TENTH_RELERR = 0.885;
 static const double LEAST_ERROR = 0.002; /* below is chance */
 static const double COARSER = 2, PULL = 25;
 enum { LEAST_ROWS = 60 };
@@ -60,10 +58,10 @@ static double bound_of(orr_arena *arena, const orr_surface *spread, const orr_le
         return 0;
     }
     qsort(value, used, sizeof *value, by_value);
-    /* the k-th of n values bounds the next with k / (n + 1) */
-    size_t rank = (size_t)ceil(0.9 * (double)(used + 1));
     double blocks = (double)blocks_of(arena, left, count, which);
-    return value[orr_min_u64(rank, used) - 1] / T90_OF_SD * (1 + TENTH_RELERR / sqrt(blocks));
+    double level = orr_min_f64(1, 0.9 * (blocks + 1) / blocks);
+    size_t rank = (size_t)ceil(level * (double)used);
+    return value[orr_max_u64(rank, 1) - 1] / T90_OF_SD;
 }
 
 static double mean_of(const orr_left *left, size_t count, int which) {
