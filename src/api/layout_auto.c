@@ -70,7 +70,9 @@ orr_status orr_layout_auto(orr_job *job, const orr_tree *keys, const orr_tree **
         orr_status status =
             orr_project_layout(job->ctx->engine, job->arena, &loose, cap, &split, &why);
         if (status != ORR_OK && i == 0) {
-            *err = why;
+            if (err != NULL) {
+                *err = why;
+            }
             return status;
         }
         if (status != ORR_OK) {

@@ -273,7 +273,7 @@ orr_status tune_search(tune_space *space, orr_engine *engine, const tune_found *
     tune_search_close(&s);
     (void)pthread_mutex_destroy(&s.asking);
     out->wall_s = tune_clock_s() - start_s;
-    if (status != ORR_OK) {
+    if (status != ORR_OK && err != NULL) {
         *err = s.err;
     }
     return status;
