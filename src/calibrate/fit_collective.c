@@ -116,7 +116,7 @@ static void add_rows(const member *m, uint32_t index, orr_krige_row *row, size_t
     const collective_sample *sample = (const collective_sample *)bin->sample;
     for (size_t i = 0; i < bin->count && *count < ORR_KRIGE_MOST_ROWS; i++) {
         double model = orr_message_time_s(&m->message[index], sample[i].wire_bytes);
-        row[(*count)++] = (orr_krige_row){0.5 * sample[i].head.place[0],
+        row[(*count)++] = (orr_krige_row){sample[i].head.place[0] / ORR_MESSAGE_CELLS,
                                           log(sample[i].head.time_s / model), index};
     }
 }

@@ -3,8 +3,8 @@
  * Some places of the space of shapes are harder than others: short kernels, odd widths, tiles that
  * a library chooses oddly. A table of the logarithm of the error over a few octaves, pulled towards
  * nothing by the weight of PULL rows, says so; then the error of a size class is that which bounds
- * nine tenths of its rows, each by its place. The k-th of n values bounds the next with k / (n + 1);
- * rows of one block are hardly more than one row, so n counts blocks. */
+ * nine tenths of its rows, each by its place. The k-th of n values bounds the next with k / (n +
+ * 1); rows of one block are hardly more than one row, so n counts blocks. */
 #include "calibrate/spread.h"
 
 #include <math.h>

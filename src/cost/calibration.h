@@ -192,6 +192,8 @@ bool orr_calibration_has_sibling(orr_arena *arena, const orr_calibration *calibr
 /* How sure a fit is of a shape, one sd: by its place, and its distance from all that was seen. */
 double orr_fit_error(const orr_fit *fit, const orr_transfer *transfer, const double *place,
                      bool training);
+/* The same of a collective's message. */
+double orr_message_error(const orr_fit *fit, const orr_transfer *transfer, double bytes);
 /* How unlike two architectures are: 0 the same, below 100 neighbours of a vendor... */
 double orr_arch_distance(const orr_accelerator *accelerator, uint8_t arch);
 /* How far a fit's data sheet is from the accelerator's, in log ratios; none from the one that it

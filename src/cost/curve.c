@@ -132,9 +132,7 @@ double orr_curve_error(const orr_curve *curve, double ranks, double bytes) {
             at = i;
         }
     }
-    double place[ORR_SURFACE_DIMS];
-    orr_message_place(bytes, place);
-    double own = orr_fit_error(curve->point[at].fit, curve->transfer, place, bytes >= ORR_MIB);
+    double own = orr_message_error(curve->point[at].fit, curve->transfer, bytes);
     own = root_sum(orr_max_f64(own, LEAST_RELERR), curve->apart_frac);
     return root_sum(own, OTHER_RANKS * apart);
 }
@@ -336,7 +334,7 @@ static bool across(const orr_calibration *calibration, const orr_collective_ask 
     orr_message_place(bytes, place);
     *time_s = orr_message_time_s(&message, orr_bus_factor(ask->op, ask->ranks) * bytes) *
               orr_surface_factor(same ? best->fit.surface : NULL, place);
-    double own = orr_fit_error(&best->fit, &calibration->transfer, place, bytes >= ORR_MIB);
+    double own = orr_message_error(&best->fit, &calibration->transfer, bytes);
     *relerr_frac = root_sum(orr_max_f64(own, LEAST_RELERR), least);
     return true;
 }

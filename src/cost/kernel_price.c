@@ -75,9 +75,9 @@ static bool gemm_relatives(const orr_kernel_pricer *pricer, const orr_accelerato
     return out->count > 0 && (half || strcmp(scheme, "bf16") == 0 || out->kin != ORR_KIN_OTHER);
 }
 
-/* Fits of another plain product: of elements as wide, else bf16's, at the rate that the sheet states.
- * For integers on NVIDIA's, whose rate by that of fp8 differs between boards, only where the sheet
- * states it. */
+/* Fits of another plain product: of elements as wide, else bf16's, at the rate that the sheet
+ * states. For integers on NVIDIA's, whose rate by that of fp8 differs between boards, only where
+ * the sheet states it. */
 static bool gemm_alike(const orr_kernel_pricer *pricer, const orr_accelerator *a,
                        const char *scheme, orr_relatives *out) {
     static const char *const WIDE[2][4] = {{"fp8_row", "int8", "bf16", "fp8_dynquant"},

@@ -8,14 +8,25 @@
 #include "base/text.h"
 #include "cost/calibration.h"
 
-double orr_fit_error(const orr_fit *fit, const orr_transfer *transfer, const double *place,
-                     bool training) {
+static double error_at(const orr_fit *fit, const double *place, bool training) {
     static const double MOST_FACTOR = 8; /* either way */
     double own = training ? fit->error_training_frac : fit->error_small_frac;
     double factor = orr_surface_factor(fit->spread, place);
     own *= orr_min_f64(MOST_FACTOR, orr_max_f64(1 / MOST_FACTOR, factor));
-    own = fit->assumed ? orr_max_f64(own, ORR_THIN_RELERR) : own;
-    return hypot(own, transfer->octave_frac * orr_cover_octaves(&fit->cover, place));
+    return fit->assumed ? orr_max_f64(own, ORR_THIN_RELERR) : own;
+}
+
+double orr_fit_error(const orr_fit *fit, const orr_transfer *transfer, const double *place,
+                     bool training) {
+    return hypot(error_at(fit, place, training),
+                 transfer->octave_frac * orr_cover_octaves(&fit->cover, place));
+}
+
+double orr_message_error(const orr_fit *fit, const orr_transfer *transfer, double bytes) {
+    double place[ORR_SURFACE_DIMS];
+    orr_message_place(bytes, place);
+    double octaves = orr_cover_octaves(&fit->cover, place) / ORR_MESSAGE_CELLS;
+    return hypot(error_at(fit, place, bytes >= ORR_MIB), transfer->octave_frac * octaves);
 }
 
 double orr_cover_octaves(const orr_cover *cover, const double *place) {

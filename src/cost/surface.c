@@ -232,5 +232,5 @@ void orr_exchange_place(const orr_exchange_shape *shape, double place[ORR_SURFAC
 }
 
 void orr_message_place(double bytes, double place[ORR_SURFACE_DIMS]) {
-    place[0] = 2 * octaves(bytes); /* cells half an octave apart */
+    place[0] = ORR_MESSAGE_CELLS * octaves(bytes);
 }

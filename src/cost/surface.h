@@ -51,7 +51,7 @@ typedef struct orr_cover {
     uint32_t dims; /* 0: not known */
     double low[ORR_SURFACE_DIMS], high[ORR_SURFACE_DIMS];
 } orr_cover;
-/* How far a place lies outside, in octaves; 0 inside. */
+/* How far a place lies outside, in its own units (octaves, but of messages); 0 inside. */
 double orr_cover_octaves(const orr_cover *cover, const double *place);
 void orr_cover_write(orr_text *out, const orr_cover *cover);
 orr_status orr_cover_read(const char *text, orr_span at, orr_cover *out, orr_err *err);
@@ -62,6 +62,7 @@ void orr_attention_place(const orr_attention_shape *shape, double place[ORR_SURF
 void orr_stream_place(double bytes, double rows, double place[ORR_SURFACE_DIMS]);
 void orr_experts_place(const orr_experts_shape *shape, double place[ORR_SURFACE_DIMS]);
 void orr_exchange_place(const orr_exchange_shape *shape, double place[ORR_SURFACE_DIMS]);
+enum { ORR_MESSAGE_CELLS = 2 }; /* an octave: a message's place counts half octaves */
 void orr_message_place(double bytes, double place[ORR_SURFACE_DIMS]);
 
 #endif

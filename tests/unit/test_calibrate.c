@@ -208,6 +208,16 @@ static void errors_follow_the_shape(void **state) {
     assert_true(blocks.training_frac > 1.05 * many.training_frac);
 }
 
+static void messages_beyond_all_sizes_are_less_sure(void **state) {
+    (void)state;
+    static const orr_transfer transfer = {.octave_frac = 0.05};
+    orr_fit fit = {.error_training_frac = 0.03, .cover = {.dims = 1}};
+    orr_message_place(1 << 10, fit.cover.low);
+    orr_message_place(1 << 29, fit.cover.high);
+    assert_true(fabs(orr_message_error(&fit, &transfer, 1 << 29) - 0.03) < 1e-12);
+    assert_true(fabs(orr_message_error(&fit, &transfer, 0x1p33) - hypot(0.03, 4 * 0.05)) < 1e-12);
+}
+
 static void covers_are_read_as_written(void **state) {
     (void)state;
     const orr_span here = {0};
@@ -587,6 +597,7 @@ int main(void) {
         cmocka_unit_test(steps_pay_for_combines),
         cmocka_unit_test(files_read_back),
         cmocka_unit_test(errors_follow_the_shape),
+        cmocka_unit_test(messages_beyond_all_sizes_are_less_sure),
         cmocka_unit_test(covers_are_read_as_written),
         cmocka_unit_test(the_order_of_rows_changes_nothing),
         cmocka_unit_test(a_fit_can_be_ended),

@@ -243,8 +243,13 @@ static void rails_follow_the_nics(void **state) {
 /* PAT takes log2 steps and leaves a quarter of the bandwidth: it wins where rings wait. */
 static void aggregated_trees_take_few_steps(void **state) {
     (void)state;
-    orr_rails rails = {
-        .ranks = 64, .inner = 1, .domains = 64, .nic_Bps = 48e9, .site_Bps = 48e9, .base_s = 20e-6, .hop_s = 14e-6};
+    orr_rails rails = {.ranks = 64,
+                       .inner = 1,
+                       .domains = 64,
+                       .nic_Bps = 48e9,
+                       .site_Bps = 48e9,
+                       .base_s = 20e-6,
+                       .hop_s = 14e-6};
     /* six steps, a 3.5th of a hop each, and 2.8 us a rank */
     double nothing = orr_rails_pat_s(&rails, 0);
     assert_true(fabs(nothing - (20e-6 + 6 * 14e-6 / 3.5 + 64 * 2.8e-6)) < 1e-12);
