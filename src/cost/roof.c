@@ -44,8 +44,9 @@ double orr_collective_roof_s(const orr_cost_table *table, orr_collective kind, d
     case ORR_BY_RING: *of = "all of a ring's traffic over a domain's NICs"; break;
     case ORR_BY_PAT: *of = "all of a rank's traffic over its NIC"; break;
     case ORR_BY_NVLS_TREE:
-        over_links = orr_switch_wire_frac(group.inner) * bytes / links; /* fallthrough */
     case ORR_BY_TREE:
+        over_links = algorithm == ORR_BY_TREE ? over_links
+                                              : orr_switch_wire_frac(group.inner) * bytes / links;
         *of = group.domains > 2 ? "the bytes twice over a domain's NICs"
                                 : "the bytes once over a domain's NICs";
         over_nics = group.domains > 2 ? over_nics : bytes / site_Bps;
