@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/cholesky.h"
 #include "base/num.h"
 
 static double covariance(const orr_kriging *k, double octaves, bool same, double alike) {
@@ -12,34 +13,6 @@ static double covariance(const orr_kriging *k, double octaves, bool same, double
         sum += k->own * k->own * exp(-far / k->own_octaves) + k->level * k->level;
     }
     return sum;
-}
-
-/* L of A = L L', in place of A's lower half; [n][n]. A has its noise on the diagonal. */
-static void factorise(double *a, size_t n) {
-    for (size_t j = 0; j < n; j++) {
-        for (size_t i = j; i < n; i++) {
-            double sum = a[i * n + j];
-            for (size_t k = 0; k < j; k++) {
-                sum -= a[i * n + k] * a[j * n + k];
-            }
-            a[i * n + j] = i == j ? sqrt(orr_max_f64(sum, 1e-12)) : sum / a[j * n + j];
-        }
-    }
-}
-
-static void solve(const double *l, size_t n, double *x) {
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < i; k++) {
-            x[i] -= l[i * n + k] * x[k];
-        }
-        x[i] /= l[i * n + i];
-    }
-    for (size_t i = n; i-- > 0;) {
-        for (size_t k = i + 1; k < n; k++) {
-            x[i] -= l[k * n + i] * x[k];
-        }
-        x[i] /= l[i * n + i];
-    }
 }
 
 static void size_table(orr_arena *arena, const orr_krige_row *row, size_t count,
@@ -76,8 +49,9 @@ void orr_krige(orr_arena *arena, const orr_kriging *plan, const orr_krige_row *r
         a[i * n + i] += plan->noise * plan->noise;
         weight[i] = row[i].residual;
     }
-    factorise(a, n);
-    solve(a, n, weight);
+    orr_cholesky(a, n);
+    orr_cholesky_forward(a, n, weight);
+    orr_cholesky_back(a, n, weight);
     orr_surface_level *level = &out->level[out->levels++];
     size_table(arena, row, n, level);
     for (uint32_t c = 0; c < level->extent[0]; c++) {

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cholesky.h"
 #include "base/num.h"
 #include "evidence/evidence_int.h"
 
@@ -123,39 +124,16 @@ static double alike(const orr_likeness *l, double octaves) {
 
 enum { MOST = ORR_EVIDENCE_NEIGHBOURS };
 
-/* L of A = L L', in place of A's lower half; [n][n]. */
-static void factorise(double *a, uint32_t n) {
-    for (uint32_t j = 0; j < n; j++) {
-        for (uint32_t i = j; i < n; i++) {
-            double sum = a[i * n + j];
-            for (uint32_t k = 0; k < j; k++) {
-                sum -= a[i * n + k] * a[j * n + k];
-            }
-            a[i * n + j] = i == j ? sqrt(orr_max_f64(sum, 1e-9)) : sum / a[j * n + j];
-        }
-    }
-}
-
-/* x of L x = b, in place of b. */
-static void solve(const double *l, uint32_t n, double *b) {
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < i; k++) {
-            b[i] -= l[i * n + k] * b[k];
-        }
-        b[i] /= l[i * n + i];
-    }
-}
-
 /* How far each record lies from what all others say of it, in standard errors of that: element i of
  * A^-1 off over the root of element ii of A^-1. */
 static void judge(const double *l, uint32_t n, const double *off, double *apart) {
     double z[MOST];
     memcpy(z, off, n * sizeof *z);
-    solve(l, n, z);
+    orr_cholesky_forward(l, n, z);
     for (uint32_t i = 0; i < n; i++) {
         double unit[MOST] = {0}, own = 0, weighted = 0;
         unit[i] = 1;
-        solve(l, n, unit);
+        orr_cholesky_forward(l, n, unit);
         for (uint32_t k = i; k < n; k++) {
             own += unit[k] * unit[k];
             weighted += unit[k] * z[k];
@@ -183,7 +161,7 @@ orr_kriged orr_evidence_krige(const orr_likeness *likeness, uint32_t count, cons
         own[i] = rest + noise[i] * noise[i];
     }
     covariances(likeness, count, between, own, a);
-    factorise(a, count);
+    orr_cholesky(a, count);
     judge(a, count, off, apart);
     bool odd = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -193,14 +171,14 @@ orr_kriged orr_evidence_krige(const orr_likeness *likeness, uint32_t count, cons
     }
     if (odd) {
         covariances(likeness, count, between, own, a);
-        factorise(a, count);
+        orr_cholesky(a, count);
     }
     for (uint32_t i = 0; i < count; i++) {
         k[i] = alike(likeness, to[i]);
         z[i] = off[i];
     }
-    solve(a, count, k);
-    solve(a, count, z);
+    orr_cholesky_forward(a, count, k);
+    orr_cholesky_forward(a, count, z);
     orr_kriged out = {0, 1, 1};
     double surprise = 0;
     for (uint32_t i = 0; i < count; i++) {

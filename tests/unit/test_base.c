@@ -6,7 +6,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "base/arena.h"
+#include "base/cholesky.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "base/num.h"
@@ -124,12 +127,35 @@ static void errors_carry_place_and_hint(void **state) {
     assert_int_equal(orr_fail(NULL, ORR_E_IO, "unseen"), ORR_E_IO);
 }
 
+static void positive_definite_systems_are_solved(void **state) {
+    (void)state;
+    const double of[9] = {4, 2, 1, 2, 5, 3, 1, 3, 6}, want[3] = {1, -2, 3};
+    double l[9], b[3] = {0};
+    memcpy(l, of, sizeof l);
+    for (int i = 0; i < 9; i++) {
+        b[i / 3] += of[i] * want[i % 3];
+    }
+    orr_cholesky(l, 3);
+    orr_cholesky_forward(l, 3, b);
+    orr_cholesky_back(l, 3, b);
+    for (int i = 0; i < 3; i++) {
+        assert_true(fabs(b[i] - want[i]) < 1e-12);
+    }
+    double singular[4] = {1, 1, 1, 1};
+    orr_cholesky(singular, 2);
+    assert_true(singular[3] > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arena_survives_large_and_small), cmocka_unit_test(map_finds_what_was_put),
-        cmocka_unit_test(names_and_suggestions),          cmocka_unit_test(quantities),
-        cmocka_unit_test(reals_print_short_and_exact),    cmocka_unit_test(exact_arithmetic),
+        cmocka_unit_test(arena_survives_large_and_small),
+        cmocka_unit_test(map_finds_what_was_put),
+        cmocka_unit_test(names_and_suggestions),
+        cmocka_unit_test(quantities),
+        cmocka_unit_test(reals_print_short_and_exact),
+        cmocka_unit_test(exact_arithmetic),
         cmocka_unit_test(errors_carry_place_and_hint),
+        cmocka_unit_test(positive_definite_systems_are_solved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
