@@ -192,7 +192,7 @@ static void share_error(orr_planner *p) {
     double sum = 0;
     for (uint32_t c = 0; c < p->count; c++) {
         double ratio = p->plan[c].low > 0 ? p->plan[c].high / p->plan[c].low : 1;
-        sum += 0.5 * log(orr_max_f64(ratio, 1)) / 1.645;
+        sum += 0.5 * log(orr_max_f64(ratio, 1)) / ORR_HALF_90_SD;
     }
     double total = p->count > 0 ? sum / p->count : 0;
     double rest = total * total - p->residual_frac * p->residual_frac;

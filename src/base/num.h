@@ -51,6 +51,9 @@ static inline uint32_t orr_ceil_log2_u64(uint64_t n) {
     return n <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(n - 1);
 }
 
+/* Half width of a 90 % interval of a normal error, in standard deviations. */
+#define ORR_HALF_90_SD 1.645
+
 /* Quantile 0.95 of Student's t: Cornish and Fisher's expansion, good to 1 % from 3 degrees of
  * freedom. */
 static inline double orr_t95(double dof) {

@@ -292,7 +292,7 @@ static void put_judged(orr_arena *arena, orr_tree *map, const trials *all,
         model += t->relerr_frac * fabs(t->asked) / all->count;
         with += t->relerr_frac * miss / all->count;
         double half = orr_t95(likeness->dof + t->count) * sqrt(k.open * k.scale);
-        inside += miss <= hypot(half, 1.645 * ORR_EVIDENCE_NOISE / t->relerr_frac);
+        inside += miss <= hypot(half, ORR_HALF_90_SD * ORR_EVIDENCE_NOISE / t->relerr_frac);
     }
     put_share(arena, map, "error_model", model);
     put_share(arena, map, "error_restored", with);

@@ -13,7 +13,6 @@
 
 #include "base/num.h"
 
-static const double T90_OF_SD = 1.645;
 /* Mean of ln |x| below ln of the mean of |x|, for a normal x. */
 static const double LOG_OF_MEAN = 0.409;
 static const double LEAST_ERROR = 0.002; /* below is chance */
@@ -61,7 +60,7 @@ static double bound_of(orr_arena *arena, const orr_surface *spread, const orr_le
     double blocks = (double)blocks_of(arena, left, count, which);
     double level = orr_min_f64(1, 0.9 * (blocks + 1) / blocks);
     size_t rank = (size_t)ceil(level * (double)used);
-    return value[orr_max_u64(rank, 1) - 1] / T90_OF_SD;
+    return value[orr_max_u64(rank, 1) - 1] / ORR_HALF_90_SD;
 }
 
 static double mean_of(const orr_left *left, size_t count, int which) {

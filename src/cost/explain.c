@@ -7,12 +7,11 @@
 #include "cost/cost_int.h"
 #include "cost/kernel_price.h"
 
-static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
 static const char *const KIN[] = {"this device", "same architecture", "another architecture"};
 static const char *const PROVENANCE[] = {"measured", "restored", "model", "assumed"};
 
 static void put_cost(orr_arena *arena, orr_tree *map, double time_s, double relerr_frac) {
-    double half = HALF_90 * relerr_frac;
+    double half = ORR_HALF_90_SD * relerr_frac;
     orr_tree_put_real(arena, map, "time_s", time_s);
     orr_tree_put_real(arena, map, "relerr", relerr_frac);
     orr_tree *interval = orr_tree_put(arena, map, "interval_90", orr_tree_new_list(arena));

@@ -8,7 +8,6 @@
 #include "cost/cost.h"
 #include "cost/kernel_price.h"
 
-static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
 enum { OUT_LIMIT_BYTES = 512 << 20, MOST_NAMED = 8 };
 
 /* A cell that would break its row is quoted. */
@@ -64,7 +63,7 @@ static void write_row(orr_text *out, const orr_csv *csv, const orr_kernel_row *r
         orr_text_add(out, ",,\n");
         return;
     }
-    double us = time_s / ORR_US, half = HALF_90 * relerr_frac;
+    double us = time_s / ORR_US, half = ORR_HALF_90_SD * relerr_frac;
     orr_text_format(out, "%.6g,%.6g,%.6g\n", us, us * orr_max_f64(0, 1 - half), us * (1 + half));
 }
 

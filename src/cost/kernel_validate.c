@@ -8,7 +8,6 @@
 #include "cost/cost.h"
 #include "cost/kernel_price.h"
 
-static const double HALF_90 = 1.645; /* half width of a 90 % interval, in standard deviations */
 enum { MOST_NAMES = 1024, MOST_ROWS = 4 << 20 };
 
 typedef struct judged {
@@ -81,7 +80,7 @@ static void judge(tally *t, orr_kernel_pricer *pricer, orr_kernel_class class,
     if (gap != ORR_GAP_NONE) {
         return;
     }
-    double half = HALF_90 * relerr;
+    double half = ORR_HALF_90_SD * relerr;
     j->priced = 1;
     j->error = error;
     j->half = (float)half;

@@ -18,7 +18,6 @@
 #include "evidence/evidence_int.h"
 
 static const double VARIANT_OCTAVES = 0.5; /* another phase, or another output */
-static const double T95_OF_SD = 1.645;     /* bounds of 90 % by one standard deviation */
 enum { SOFT_DIMS = 8 };
 
 /* Sizes that may differ, by kind; the rest must agree. */
@@ -269,8 +268,8 @@ orr_evidence_near orr_evidence_between(const orr_evidence_field *field, const or
     double record_relerr = fabs((double)(first->log_ratio / first->off));
     bool larger = isfinite(record_relerr) && record_relerr < relerr_frac;
     out.ratio = exp(kriged.mean * (larger ? record_relerr : relerr_frac));
-    out.relerr_frac =
-        hypot(relerr_frac * sqrt(kriged.open * kriged.scale) * t95 / T95_OF_SD, ORR_EVIDENCE_NOISE);
+    out.relerr_frac = hypot(relerr_frac * sqrt(kriged.open * kriged.scale) * t95 / ORR_HALF_90_SD,
+                            ORR_EVIDENCE_NOISE);
     out.octaves = to[0];
     out.record_ratio = exp((double)field->at[index[0]].log_ratio);
     out.records = count;

@@ -177,7 +177,7 @@ static residual_class class_of_profile(const orr_software *software, const char 
     double half = strcmp(scaling, "none") != 0 ? software->interval_anchored_frac
                   : strcmp(kind, "moe") == 0   ? software->interval_moe_frac
                                                : software->interval_dense_frac;
-    half = strcmp(scaling, "none") != 0 ? half : orr_max_f64(half, 1.645 * model_frac);
+    half = strcmp(scaling, "none") != 0 ? half : orr_max_f64(half, ORR_HALF_90_SD * model_frac);
     return (residual_class){.low_ratio = 1 / (1 + half), .high_ratio = 1 + half};
 }
 

@@ -20,7 +20,7 @@ static double normal(orr_rng *rng) {
 
 void tune_win_chances(const orr_projection *plan, const double *plan_cost, const bool *sure,
                       uint32_t count, double *chance) {
-    static const double sd_of_90 = 1.0 / 1.645;
+    static const double sd_of_90 = 1.0 / ORR_HALF_90_SD;
     orr_rng rng = {20251};
     for (uint32_t i = 0; i < count; i++) {
         chance[i] = 0;

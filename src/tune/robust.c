@@ -27,7 +27,7 @@ bool tune_settle(const tune_world *world, orr_plan *plan) {
 /* One class of work off by a standard deviation either way, for all plans alike. */
 static void shake_calibration(orr_arena *arena, const orr_projection *plan, const double *cost,
                               uint32_t count, orr_tree *out) {
-    static const double sd_of_90 = 1.0 / 1.645, seen = 1e-3;
+    static const double sd_of_90 = 1.0 / ORR_HALF_90_SD, seen = 1e-3;
     orr_tree *list = orr_tree_put(arena, out, "calibration", orr_tree_new_list(arena));
     double sigma = 0.5 * log(plan[0].high / plan[0].low) * sd_of_90;
     for (int s = 0; s < ORR_SLICE_COUNT; s++) {

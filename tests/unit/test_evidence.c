@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/num.h"
 #include "cost/calibration.h"
 #include "cost/cost.h"
 #include "doc/doc.h"
@@ -341,7 +342,7 @@ static void neighbours_beat_the_model_and_know_their_error(void **state) {
         double error = log(own_s * near.ratio / set->record[i].time_s);
         between += fabs(error);
         alone += fabs(log(own_s / set->record[i].time_s));
-        inside += fabs(error) <= 1.645 * near.relerr_frac;
+        inside += fabs(error) <= ORR_HALF_90_SD * near.relerr_frac;
         count++;
     }
     print_message("%u records: between %.1f %%, model %.1f %%, inside the 90 %% interval %.0f %%\n",

@@ -8,27 +8,12 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "../calibration_fixture.h"
+
 #include "base/arena.h"
 #include "calibrate/thin.h"
 #include "cost/cost.h"
 #include "cost/kernel_price.h"
-
-static orr_arena *arena;
-static orr_calibration *builtin;
-
-static int setup(void **state) {
-    (void)state;
-    arena = orr_arena_new();
-    orr_status status = orr_calibration_builtin(arena, &builtin, NULL);
-    status = status == ORR_OK ? orr_calibration_kernels(arena, builtin, NULL) : status;
-    return status == ORR_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    orr_arena_free(arena);
-    return 0;
-}
 
 /* ---- fits ----------------------------------------------------------------------------------- */
 
